@@ -1,0 +1,383 @@
+"""Text -> words -> WordPiece tokens -> ids, as BERT was trained with.
+
+`BasicTokenizer` cleans text and splits it into words and punctuation;
+`WordpieceTokenizer` cuts each word into the longest pieces the vocabulary
+knows; `FullTokenizer` does both. This module needs no TensorFlow.
+
+Characters are looked up in tables that fill themselves (`_CharacterTable`),
+and every whitespace-delimited word is tokenized once and then remembered
+(`_WordCache`), so that long texts cost little more than a split and one
+dictionary look-up a word. Neither changes any result.
+"""
+
+import os
+import re
+import unicodedata
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+
+# A vocabulary file, or its lines: callers that read from gs:// pass lines.
+VocabFile = str | os.PathLike | Iterable[str | bytes]
+
+# Without these no input can be made. [MASK] is needed for pre-training only
+# and padding is always id 0, so those two are merely warned about.
+REQUIRED_TOKENS = ("[UNK]", "[CLS]", "[SEP]")
+
+_CJK_IDEOGRAPHS = (
+    range(0x4E00, 0xA000),
+    range(0x3400, 0x4DC0),
+    range(0x20000, 0x2A6E0),
+    range(0x2A700, 0x2B740),
+    range(0x2B740, 0x2B820),
+    range(0x2B820, 0x2CEB0),
+    range(0xF900, 0xFB00),
+    range(0x2F800, 0x2FA20),
+)
+
+# str.split() cuts at these control characters; the clean-up drops them
+# first, which joins what stands left and right of them.
+_DROPPED_SPACES = re.compile("[\x0b\x0c\x1c-\x1f\x85]")
+
+_MINIATURES = tuple(
+    f"uncased_L-{layers}_H-{hidden}_A-{hidden // 64}"
+    for layers in (2, 4, 6, 8, 10, 12)
+    for hidden in (128, 256, 512, 768)
+)
+LOWER_CASED_MODELS = frozenset(
+    (
+        *_MINIATURES,  # uncased_L-12_H-768_A-12 is among them
+        "uncased_L-24_H-1024_A-16",
+        "wwm_uncased_L-24_H-1024_A-16",
+        "multilingual_L-12_H-768_A-12",
+        "chinese_L-12_H-768_A-12",
+    )
+)
+CASED_MODELS = frozenset(
+    (
+        "cased_L-12_H-768_A-12",
+        "cased_L-24_H-1024_A-16",
+        "wwm_cased_L-24_H-1024_A-16",
+        "multi_cased_L-12_H-768_A-12",
+    )
+)
+
+
+class _CharacterTable(dict):
+    """A table for `str.translate` that computes an entry when first used."""
+
+    def __init__(self, replacement: Callable[[str], str]):
+        super().__init__()
+        self._replacement = replacement
+
+    def __missing__(self, code: int) -> str:
+        self[code] = value = self._replacement(chr(code))
+        return value
+
+
+def _clean(char: str) -> str:
+    """Drops control characters, unifies spaces, isolates CJK ideographs."""
+    category = unicodedata.category(char)
+    if char in "\t\n\r" or category == "Zs":
+        return " "
+    if char in "\0\ufffd" or category in ("Cc", "Cf"):
+        return ""
+    if any(ord(char) in block for block in _CJK_IDEOGRAPHS):
+        return f" {char} "
+    return char
+
+
+def _isolate_punctuation(char: str) -> str:
+    """Puts spaces around punctuation and every other ASCII symbol."""
+    is_ascii_symbol = "!" <= char <= "~" and not char.isalnum()
+    if is_ascii_symbol or unicodedata.category(char).startswith("P"):
+        return f" {char} "
+    return char
+
+
+def _strip_accent(char: str) -> str:
+    """Drops combining marks; `_isolate_punctuation` for all else."""
+    if unicodedata.category(char) == "Mn":
+        return ""
+    return _isolate_punctuation(char)
+
+
+_CLEAN = _CharacterTable(_clean)
+_ISOLATE_PUNCTUATION = _CharacterTable(_isolate_punctuation)
+_STRIP_ACCENTS = _CharacterTable(_strip_accent)
+
+
+class BasicTokenizer:
+    """Splits text into words, ideographs and punctuation marks.
+
+    Args:
+        do_lower_case: bool. Lower-case and strip accents.
+    """
+
+    def __init__(self, do_lower_case: bool = True):
+        self.do_lower_case = do_lower_case
+
+    def tokenize(self, text: str | bytes) -> list[str]:
+        """Returns the words of `text`; none is empty or holds a space."""
+        text = convert_to_unicode(text).translate(_CLEAN)
+        if not self.do_lower_case:
+            return text.translate(_ISOLATE_PUNCTUATION).split()
+        # Lower-casing looks at neighbours (final sigma), never beyond a
+        # space, and must see them before punctuation is split off.
+        text = unicodedata.normalize("NFD", text.lower())
+        return text.translate(_STRIP_ACCENTS).split()
+
+
+class WordpieceTokenizer:
+    """Cuts words into the longest pieces found in the vocabulary.
+
+    Args:
+        vocab: mapping from token to id; continuations start with `##`.
+        unk_token: str. Stands for a word that cannot be put together.
+        max_input_chars_per_word: int. Longer words become `unk_token`.
+    """
+
+    def __init__(
+        self,
+        vocab: Mapping[str, int],
+        unk_token: str = "[UNK]",
+        max_input_chars_per_word: int = 200,
+    ):
+        self.vocab = vocab
+        self.unk_token = unk_token
+        self.max_input_chars_per_word = max_input_chars_per_word
+        self._longest = max(map(len, vocab), default=0)
+
+    def tokenize(self, text: str | bytes) -> list[str]:
+        """Returns the pieces of every whitespace-delimited word."""
+        words = whitespace_tokenize(convert_to_unicode(text))
+        return list(chain.from_iterable(map(self.split_word, words)))
+
+    def split_word(self, word: str) -> list[str]:
+        """Returns the pieces of one word, greedily from the left."""
+        if len(word) > self.max_input_chars_per_word:
+            return [self.unk_token]
+        pieces = []
+        start = 0
+        while start < len(word):
+            prefix = "##" if start else ""
+            for end in range(min(len(word), start + self._longest), start, -1):
+                piece = prefix + word[start:end]
+                if piece in self.vocab:
+                    break
+            else:
+                return [self.unk_token]
+            pieces.append(piece)
+            start = end
+        return pieces
+
+
+class _WordCache(dict):
+    """Remembers the ids of words; starts afresh when it is full.
+
+    The two limits bound the memory (about 100 MB at worst) and keep out
+    sentences of scripts written without spaces, which hardly ever recur.
+    """
+
+    MAX_WORDS = 2**18
+    MAX_WORD_LENGTH = 32
+
+    def __init__(self, encode_word: Callable[[str], tuple[int, ...]]):
+        super().__init__()
+        self._encode_word = encode_word
+
+    def __missing__(self, word: str) -> tuple[int, ...]:
+        ids = self._encode_word(word)
+        if len(word) <= self.MAX_WORD_LENGTH:
+            if len(self) >= self.MAX_WORDS:
+                self.clear()
+            self[word] = ids
+        return ids
+
+
+class FullTokenizer:
+    """From text to WordPiece tokens and their ids.
+
+    Args:
+        vocab_file: path of a local vocabulary file, or its lines.
+        do_lower_case: bool. Must fit the model: see
+            `validate_case_matches_checkpoint`.
+    """
+
+    def __init__(self, vocab_file: VocabFile, do_lower_case: bool = True):
+        self.vocab = load_vocab(vocab_file)
+        self.inv_vocab = {index: token for token, index in self.vocab.items()}
+        self.basic_tokenizer = BasicTokenizer(do_lower_case)
+        self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
+        self._word_ids = _WordCache(self._encode_word)
+
+    def tokenize(self, text: str | bytes) -> list[str]:
+        """Returns the tokens of `text`, all of them in the vocabulary."""
+        return list(map(self.inv_vocab.__getitem__, self.encode(text)))
+
+    def encode(self, text: str | bytes) -> list[int]:
+        """Returns the ids of the tokens of `text`."""
+        text = convert_to_unicode(text)
+        if _DROPPED_SPACES.search(text):
+            text = text.translate(_CLEAN)
+        ids = map(self._word_ids.__getitem__, text.split())
+        return list(chain.from_iterable(ids))
+
+    def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
+        return convert_tokens_to_ids(self.vocab, tokens)
+
+    def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
+        return convert_ids_to_tokens(self.inv_vocab, ids)
+
+    def _encode_word(self, text: str) -> tuple[int, ...]:
+        """Ids of a text without spaces: words, punctuation, ideographs."""
+        split_word = self.wordpiece_tokenizer.split_word
+        pieces = map(split_word, self.basic_tokenizer.tokenize(text))
+        return tuple(map(self.vocab.__getitem__, chain.from_iterable(pieces)))
+
+    def __getstate__(self) -> dict:
+        """Pickles without the cache: other processes fill their own."""
+        return {**self.__dict__, "_word_ids": None}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        self._word_ids = _WordCache(self._encode_word)
+
+
+def convert_to_unicode(text: str | bytes) -> str:
+    """Returns `text` as str; bytes are UTF-8, invalid ones are dropped."""
+    if isinstance(text, str):
+        return text
+    if isinstance(text, bytes):
+        return text.decode("utf-8", "ignore")
+    raise ValueError(
+        f"Text must be str or UTF-8 bytes, got {type(text).__name__}; "
+        "convert it first."
+    )
+
+
+def whitespace_tokenize(text: str) -> list[str]:
+    """Returns the whitespace-delimited words of `text`."""
+    return text.split()
+
+
+def load_vocab(vocab_file: VocabFile) -> dict[str, int]:
+    """Returns token -> id, the ids being line numbers from 0.
+
+    Lines end at LF only and are stripped. Of duplicates the last id wins,
+    but the first one's place in the order stays; a blank entry is legal.
+    """
+    name, lines = _read_lines(vocab_file)
+    vocab: dict[str, int] = {}
+    duplicates = []
+    for index, line in enumerate(lines):
+        try:
+            token = line.decode() if isinstance(line, bytes) else line
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"A vocabulary must be UTF-8, but line {index + 1} of {name} "
+                f"is not: {line!r}; convert the file to UTF-8."
+            ) from error
+        token = token.strip()
+        if token in vocab:
+            duplicates.append(token)
+        vocab[token] = index
+    _check_vocab(vocab, duplicates, name)
+    return vocab
+
+
+def _read_lines(vocab_file: VocabFile) -> tuple[str, Iterable[str | bytes]]:
+    """Returns what to call the vocabulary in messages, and its lines."""
+    if not isinstance(vocab_file, str | os.PathLike):
+        return "the vocabulary", vocab_file
+    path = os.fspath(vocab_file)
+    with open(path, "rb") as file:
+        return path, file.readlines()  # in binary mode, LF alone ends a line
+
+
+def _check_vocab(
+    vocab: Mapping[str, int], duplicates: Sequence[str], name: str
+) -> None:
+    """Refuses a vocabulary that cannot work, warns about an odd one."""
+    if not any(vocab):
+        raise ValueError(
+            f"A vocabulary needs one token a line, but {name} has no "
+            "entries; pass the vocab.txt of your model."
+        )
+    missing = [token for token in REQUIRED_TOKENS if token not in vocab]
+    if missing:
+        raise ValueError(
+            f"A vocabulary needs the tokens {', '.join(REQUIRED_TOKENS)}, but "
+            f"{name} ({len(vocab)} entries) lacks {', '.join(missing)}; pass "
+            "the vocab.txt of your model."
+        )
+    if duplicates:
+        warnings.warn(
+            f"{name} has {len(duplicates)} duplicate entries "
+            f"({', '.join(map(repr, duplicates[:3]))}...); the last id wins.",
+            stacklevel=4,
+        )
+    if "" in vocab:
+        warnings.warn(
+            f"{name} has a blank entry on line {vocab[''] + 1}; it keeps its "
+            "id but matches no text.",
+            stacklevel=4,
+        )
+    if "[MASK]" not in vocab:
+        warnings.warn(
+            f"{name} lacks [MASK]; it cannot serve for pre-training.",
+            stacklevel=4,
+        )
+    if vocab.get("[PAD]") != 0:
+        warnings.warn(
+            f"{name} does not start with [PAD], but padding is always id 0.",
+            stacklevel=4,
+        )
+
+
+def convert_tokens_to_ids(
+    vocab: Mapping[str, int], tokens: Iterable[str]
+) -> list[int]:
+    """Returns the ids of `tokens`; a token not in `vocab` is an error."""
+    return _look_up(vocab, tokens, "token", "tokenize the text first")
+
+
+def convert_ids_to_tokens(
+    inv_vocab: Mapping[int, str], ids: Iterable[int]
+) -> list[str]:
+    """Returns the tokens of `ids`; an id not in `inv_vocab` is an error."""
+    return _look_up(inv_vocab, ids, "id", "use the vocabulary that made it")
+
+
+def _look_up(table: Mapping, keys: Iterable, kind: str, fix: str) -> list:
+    try:
+        return [table[key] for key in keys]
+    except KeyError as error:
+        raise ValueError(
+            f"Every {kind} must be in the vocabulary ({len(table)} entries), "
+            f"got {error.args[0]!r}; {fix}."
+        ) from None
+
+
+def validate_case_matches_checkpoint(
+    do_lower_case: bool, init_checkpoint: str | None
+) -> None:
+    """Raises if a released model's name contradicts the casing flag.
+
+    Args:
+        do_lower_case: bool. What the tokenizer is told.
+        init_checkpoint: path of a checkpoint or of its folder. Names other
+            than the released ones say nothing and pass.
+    """
+    for name in re.split(r"[/\\]+", (init_checkpoint or "").rstrip("/\\"))[-2:]:
+        is_lower_cased = name in LOWER_CASED_MODELS
+        if not is_lower_cased and name not in CASED_MODELS:
+            continue
+        if is_lower_cased != bool(do_lower_case):
+            raise ValueError(
+                "The casing of the text must fit the checkpoint: "
+                f"--do_lower_case={do_lower_case}, but {name} "
+                f"({init_checkpoint}) was trained on "
+                f"{'lower-cased' if is_lower_cased else 'cased'} text; set "
+                f"--do_lower_case={is_lower_cased} or use another checkpoint."
+            )
