@@ -1,0 +1,192 @@
+"""The original's optimizer: Adam with weight decay and a warm-up schedule."""
+
+import re
+
+import keras
+import tensorflow as tf
+
+from keras_bert_ref.modeling import original_name
+
+# Variables whose original name matches one of these do not decay.
+NO_DECAY = ("LayerNorm", "layer_norm", "bias")
+CLIP_NORM = 1.0
+
+
+@keras.saving.register_keras_serializable("keras_bert_ref")
+class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """A straight line from the initial rate at step 0 to zero at the last.
+
+    During the warm-up another line, rising from zero, takes its place; so the
+    first step has rate 0, and where the warm-up ends the rate drops a little,
+    to the falling line.
+    """
+
+    def __init__(
+        self,
+        init_lr: float,
+        num_train_steps: int,
+        num_warmup_steps: int | None = 0,
+    ):
+        if num_train_steps < 1:
+            raise ValueError(
+                f"num_train_steps={num_train_steps}: a schedule needs at "
+                "least one step to train."
+            )
+        self.init_lr = init_lr
+        self.num_train_steps = num_train_steps
+        self.num_warmup_steps = num_warmup_steps or 0
+
+    def __call__(self, step):
+        step = tf.cast(step, tf.float32)
+        share_done = tf.minimum(step / self.num_train_steps, 1.0)
+        falling = self.init_lr * (1.0 - share_done)
+        if not self.num_warmup_steps:
+            return falling
+        rising = self.init_lr * (step / self.num_warmup_steps)
+        return tf.where(step < self.num_warmup_steps, rising, falling)
+
+    def get_config(self):
+        return {
+            "init_lr": self.init_lr,
+            "num_train_steps": self.num_train_steps,
+            "num_warmup_steps": self.num_warmup_steps,
+        }
+
+
+@keras.saving.register_keras_serializable("keras_bert_ref")
+class AdamWeightDecay(keras.optimizers.Optimizer):
+    """Adam without bias correction; decay is added to the update itself.
+
+    With `compile` and `fit`, or wherever `apply` (`apply_gradients`) is
+    called, gradients are summed over the replicas, then clipped to a global
+    norm, then applied. A loop that does the first two itself calls `update`.
+
+    Args:
+        learning_rate: float or a schedule such as WarmupLinearDecay.
+        weight_decay_rate: float. The share of a weight that is added to its
+            update.
+        exclude_from_weight_decay: regular expressions; a variable whose
+            original name matches one anywhere does not decay.
+        clip_norm: float or None. Global norm that `apply` clips to.
+    """
+
+    def __init__(
+        self,
+        learning_rate=1e-4,
+        weight_decay_rate: float = 0.01,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        exclude_from_weight_decay=NO_DECAY,
+        clip_norm: float | None = CLIP_NORM,
+        name: str = "adam_weight_decay",
+        **kwargs,
+    ):
+        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+        self.weight_decay_rate = weight_decay_rate
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+        self.exclude_from_weight_decay = tuple(exclude_from_weight_decay)
+        self.clip_norm = clip_norm
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self.adam_m = self.add_optimizer_variables(variables, "adam_m")
+        self.adam_v = self.add_optimizer_variables(variables, "adam_v")
+
+    def apply(self, grads, trainable_variables=None):
+        if trainable_variables is None:
+            trainable_variables = self._trainable_variables
+        pairs = [
+            (grad, variable)
+            for grad, variable in zip(grads, trainable_variables, strict=True)
+            if grad is not None
+        ]
+        replica_context = tf.distribute.get_replica_context()
+        grads = [grad for grad, _ in pairs]
+        if replica_context and replica_context.num_replicas_in_sync > 1:
+            grads = replica_context.all_reduce(
+                tf.distribute.ReduceOp.SUM, grads
+            )
+        if self.clip_norm is not None:
+            grads, _ = clip_gradients(grads, self.clip_norm)
+        if not self.built:
+            self.build(list(trainable_variables))
+        self.update(grads, [variable for _, variable in pairs])
+
+    def update(self, grads, variables) -> None:
+        """Makes one step with gradients that are summed and clipped."""
+        if not self.built:
+            self.build(list(variables))
+        learning_rate = tf.cast(self.learning_rate, tf.float32)
+        tf.__internal__.distribute.interim.maybe_merge_call(
+            self._update_on_every_device, grads, variables, learning_rate
+        )
+        self.iterations.assign_add(1)
+
+    def update_step(self, gradient, variable, learning_rate):
+        index = self._get_variable_index(variable)
+        m, v = self.adam_m[index], self.adam_v[index]
+        gradient = tf.convert_to_tensor(gradient)  # sums the rows of a look-up
+        m_next = self.beta_1 * m + (1.0 - self.beta_1) * gradient
+        v_next = self.beta_2 * v + (1.0 - self.beta_2) * gradient * gradient
+        update = m_next / (tf.sqrt(v_next) + self.epsilon)
+        if self.does_decay(self._trainable_variables[index]):
+            update += self.weight_decay_rate * variable
+        self.assign(m, m_next)
+        self.assign(v, v_next)
+        self.assign_sub(variable, learning_rate * update)
+
+    def does_decay(self, variable) -> bool:
+        """Whether weight decay touches this variable."""
+        name = original_name(variable)
+        return not any(
+            re.search(pattern, name)
+            for pattern in self.exclude_from_weight_decay
+        )
+
+    def slots(self) -> dict:
+        """Adam's two averages of each variable, under the original's names."""
+        return {
+            f"{original_name(variable)}/{kind}": slot
+            for kind, slots in (("adam_m", self.adam_m), ("adam_v", self.adam_v))
+            for variable, slot in zip(
+                self._trainable_variables, slots, strict=True
+            )
+        }
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "weight_decay_rate": self.weight_decay_rate,
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
+            "epsilon": self.epsilon,
+            "exclude_from_weight_decay": self.exclude_from_weight_decay,
+            "clip_norm": self.clip_norm,
+        }
+
+
+def clip_gradients(grads, clip_norm: float = CLIP_NORM):
+    """Scales gradients so that their global norm is at most clip_norm.
+
+    In fine-tuning the gradient of the word embeddings is a list of rows, one
+    for each token; like the original, the norm counts every row by itself,
+    before rows of the same word are summed.
+
+    Returns:
+        The gradients and their global norm.
+    """
+    return tf.clip_by_global_norm(grads, clip_norm)
+
+
+def create_optimizer(
+    init_lr: float, num_train_steps: int, num_warmup_steps: int | None
+) -> AdamWeightDecay:
+    """The optimizer of every run of the original."""
+    return AdamWeightDecay(
+        WarmupLinearDecay(init_lr, num_train_steps, num_warmup_steps)
+    )
