@@ -80,9 +80,8 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         exclude_from_weight_decay=NO_DECAY,
         clip_norm: float | None = CLIP_NORM,
         name: str = "adam_weight_decay",
-        **kwargs,
     ):
-        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+        super().__init__(learning_rate=learning_rate, name=name)
         self.weight_decay_rate = weight_decay_rate
         self.beta_1 = beta_1
         self.beta_2 = beta_2
@@ -100,32 +99,38 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
     def apply(self, grads, trainable_variables=None):
         if trainable_variables is None:
             trainable_variables = self._trainable_variables
-        pairs = [
-            (grad, variable)
-            for grad, variable in zip(grads, trainable_variables, strict=True)
-            if grad is not None
-        ]
-        replica_context = tf.distribute.get_replica_context()
-        grads = [grad for grad, _ in pairs]
-        if replica_context and replica_context.num_replicas_in_sync > 1:
-            grads = replica_context.all_reduce(
-                tf.distribute.ReduceOp.SUM, grads
-            )
+        grads = sum_over_replicas(grads)
         if self.clip_norm is not None:
             grads, _ = clip_gradients(grads, self.clip_norm)
-        if not self.built:
-            self.build(list(trainable_variables))
-        self.update(grads, [variable for _, variable in pairs])
+        self.update(grads, trainable_variables)
 
     def update(self, grads, variables) -> None:
-        """Makes one step with gradients that are summed and clipped."""
+        """Makes one step with gradients that are summed and clipped.
+
+        A variable without a gradient (None) stays as it is.
+        """
         if not self.built:
             self.build(list(variables))
-        learning_rate = tf.cast(self.learning_rate, tf.float32)
         tf.__internal__.distribute.interim.maybe_merge_call(
-            self._update_on_every_device, grads, variables, learning_rate
+            self._update_on_every_device,
+            tf.distribute.get_strategy(),
+            grads,
+            variables,
+            tf.cast(self.learning_rate, tf.float32),
         )
         self.iterations.assign_add(1)
+
+    def _update_on_every_device(
+        self, strategy, grads, variables, learning_rate
+    ):
+        for grad, variable in zip(grads, variables, strict=True):
+            if grad is not None:
+                strategy.extended.update(
+                    variable.value,
+                    lambda var, grad, rate: self.update_step(grad, var, rate),
+                    args=(grad, learning_rate),
+                    group=False,
+                )
 
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
@@ -159,8 +164,10 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         }
 
     def get_config(self):
+        base = super().get_config()
         return {
-            **super().get_config(),
+            "name": base["name"],
+            "learning_rate": base["learning_rate"],
             "weight_decay_rate": self.weight_decay_rate,
             "beta_1": self.beta_1,
             "beta_2": self.beta_2,
@@ -168,6 +175,16 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             "exclude_from_weight_decay": self.exclude_from_weight_decay,
             "clip_norm": self.clip_norm,
         }
+
+
+def sum_over_replicas(grads):
+    """All-reduces gradients; None where a variable has none stays None."""
+    context = tf.distribute.get_replica_context()
+    if context is None or context.num_replicas_in_sync == 1:
+        return grads
+    present = [grad for grad in grads if grad is not None]
+    summed = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, present))
+    return [None if grad is None else next(summed) for grad in grads]
 
 
 def clip_gradients(grads, clip_norm: float = CLIP_NORM):

@@ -1,0 +1,269 @@
+"""TF1 checkpoints, the format of the original release, both ways.
+
+A checkpoint is three things under one prefix: `<prefix>.index`, one or more
+`<prefix>.data-*`, and the names the original gave its variables. Training
+adds `<variable>/adam_m`, `<variable>/adam_v` and `global_step`.
+"""
+
+import dataclasses
+import os
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from keras_bert_ref.modeling import original_name
+
+GLOBAL_STEP = "global_step"
+SLOT_ENDINGS = ("/adam_m", "/adam_v")
+# What the encoder cannot do without. Pooler and heads may be missing: many
+# published checkpoints lack them, and fine-tuning starts its head anew.
+ENCODER_PREFIXES = ("bert/embeddings/", "bert/encoder/")
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadReport:
+    """What `load` did.
+
+    Attributes:
+        loaded: names that came from the file.
+        missing: names the model has and the file lacks; left as they were.
+        unused: names the file has besides.
+    """
+
+    loaded: list[str]
+    missing: list[str]
+    unused: list[str]
+
+
+def find(path: str) -> tuple[str, str]:
+    """Finds config and checkpoint of a released folder or checkpoint prefix.
+
+    Returns:
+        The path of bert_config.json and the prefix of the checkpoint.
+    """
+    if tf.io.gfile.isdir(path):
+        folder, prefix = path, _prefix_in_folder(path)
+    else:
+        folder, prefix = os.path.dirname(path), path
+        _open(prefix)
+    config_file = os.path.join(folder, "bert_config.json")
+    if not tf.io.gfile.exists(config_file):
+        raise FileNotFoundError(
+            f"No bert_config.json beside the checkpoint {prefix}; put the "
+            "config of the model there, or build the model from a config "
+            "of your own and use load_checkpoint."
+        )
+    return config_file, prefix
+
+
+def load(model, prefix: str, optimizer=None) -> LoadReport:
+    """Fills a model, and if asked its optimizer, from a TF1 checkpoint.
+
+    Args:
+        model: a BertModel, or a model that has one under the name `bert`.
+        prefix: the checkpoint's path without `.index`, or a folder.
+        optimizer: AdamWeightDecay. If given, its averages and its step are
+            taken from the file too.
+
+    Raises:
+        FileNotFoundError: there is no such checkpoint.
+        ValueError: the file is damaged, lacks a weight of the encoder, or
+            has one in another shape.
+    """
+    if tf.io.gfile.isdir(prefix):
+        prefix = _prefix_in_folder(prefix)
+    reader = _open(prefix)
+    in_file = reader.get_variable_to_shape_map()
+    wanted = _variables(model, optimizer)
+    if optimizer is not None and GLOBAL_STEP not in in_file:
+        raise ValueError(
+            f"{prefix} has no global_step, so there is no training to go on "
+            "with; released checkpoints have none. Load it without optimizer."
+        )
+    report = LoadReport(
+        loaded=sorted(name for name in wanted if name in in_file),
+        missing=sorted(name for name in wanted if name not in in_file),
+        unused=sorted(name for name in in_file if name not in wanted),
+    )
+    _check_encoder(prefix, report)
+    for name in report.loaded:
+        _check_shape(prefix, name, wanted[name].shape, in_file[name])
+    # All values are read before the first is assigned: a damaged file leaves
+    # the model as it was.
+    values = {name: _read(reader, prefix, name) for name in report.loaded}
+    for name, value in values.items():
+        wanted[name].assign(value)
+    _log(prefix, report)
+    return report
+
+
+def save(model, prefix: str, optimizer=None) -> None:
+    """Writes a TF1 checkpoint that the original code loads.
+
+    Args:
+        model: a BertModel, or a model that has one under the name `bert`.
+        prefix: where to; `.index` and `.data-00000-of-00001` are appended.
+        optimizer: AdamWeightDecay. If given, its averages and its step are
+            written too.
+    """
+    variables = _variables(model, optimizer)
+    tensors = {name: var.numpy() for name, var in variables.items()}
+    if optimizer is not None:
+        tensors[GLOBAL_STEP] = np.int64(tensors[GLOBAL_STEP])
+    write(prefix, tensors)
+
+
+def write(prefix: str, tensors: dict) -> None:
+    """Writes named arrays as a checkpoint, in order of their names."""
+    folder = os.path.dirname(prefix)
+    if folder:
+        tf.io.gfile.makedirs(folder)
+    names = sorted(tensors)
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=names,
+        shape_and_slices=[""] * len(names),
+        tensors=[tf.convert_to_tensor(tensors[name]) for name in names],
+    )
+
+
+def read(prefix: str) -> dict[str, np.ndarray]:
+    """All arrays of a checkpoint by their names."""
+    reader = _open(prefix)
+    return {
+        name: _read(reader, prefix, name)
+        for name in sorted(reader.get_variable_to_shape_map())
+    }
+
+
+def _variables(model, optimizer) -> dict:
+    """Everything a checkpoint of this model holds, by original names."""
+    if not model.built:
+        model.build()
+    variables = {original_name(var): var for var in model.weights}
+    if optimizer is not None:
+        if not optimizer.built:
+            optimizer.build(model.trainable_variables)
+        variables.update(optimizer.slots())
+        variables[GLOBAL_STEP] = optimizer.iterations
+    return variables
+
+
+def _prefix_in_folder(folder: str) -> str:
+    """The checkpoint a folder's state file names, or the only one in it."""
+    latest = tf.train.latest_checkpoint(folder)
+    if latest:
+        return latest
+    found = sorted(tf.io.gfile.glob(os.path.join(folder, "*.ckpt*.index")))
+    prefixes = [path.removesuffix(".index") for path in found]
+    if len(prefixes) == 1:
+        return prefixes[0]
+    if not prefixes:
+        raise FileNotFoundError(
+            f"No TF1 checkpoint (*.ckpt*.index) in {folder}; a released "
+            "folder has bert_model.ckpt.index and bert_model.ckpt.data-*."
+        )
+    raise ValueError(
+        f"{folder} has several checkpoints and no `checkpoint` file that "
+        f"names one: {', '.join(map(os.path.basename, prefixes))}. Give the "
+        "prefix of the one you mean."
+    )
+
+
+def _open(prefix: str):
+    if prefix.endswith(".index") or ".data-" in os.path.basename(prefix):
+        raise ValueError(
+            f"{prefix} is one file of a checkpoint; give the part of the "
+            "name they share, such as bert_model.ckpt."
+        )
+    if not tf.io.gfile.exists(prefix + ".index"):
+        raise FileNotFoundError(
+            f"No checkpoint at {prefix}: there is no {prefix}.index. Give "
+            "the path without `.index`, such as bert_model.ckpt."
+        )
+    if not tf.io.gfile.glob(prefix + ".data-*"):
+        raise FileNotFoundError(
+            f"The checkpoint {prefix} has an index but no {prefix}.data-* "
+            "file; copy that one too."
+        )
+    try:
+        return tf.train.load_checkpoint(prefix)
+    except (tf.errors.OpError, RuntimeError, ValueError) as error:
+        raise _damaged(prefix, error) from error
+
+
+def _read(reader, prefix: str, name: str) -> np.ndarray:
+    try:
+        return reader.get_tensor(name)
+    except (tf.errors.OpError, RuntimeError, ValueError) as error:
+        raise _damaged(prefix, error, f" at {name}") from error
+
+
+def _damaged(prefix: str, error: Exception, where: str = "") -> ValueError:
+    reason = str(error).splitlines()[0]
+    return ValueError(
+        f"The checkpoint {prefix} is damaged or cut short{where} ({reason}); "
+        "copy or download it again."
+    )
+
+
+def _check_encoder(prefix: str, report: LoadReport) -> None:
+    lacking = [
+        name
+        for name in report.missing
+        if name.startswith(ENCODER_PREFIXES)
+        and not name.endswith(SLOT_ENDINGS)
+    ]
+    if lacking:
+        raise ValueError(
+            f"{prefix} lacks {len(lacking)} weights of the encoder, among "
+            f"them {lacking[0]}. Either the config has more layers than the "
+            "checkpoint, or the checkpoint is not a BERT; it has "
+            f"{', '.join((report.loaded + report.unused)[:3])}, ..."
+        )
+
+
+def _check_shape(prefix: str, name: str, ours, theirs) -> None:
+    ours, theirs = list(ours), list(theirs)
+    if ours == theirs:
+        return
+    if "word_embeddings" in name or name == "cls/predictions/output_bias":
+        cause = (
+            f"the config's vocab_size is {ours[0]}, the checkpoint's "
+            f"vocabulary has {theirs[0]} entries: use the bert_config.json "
+            "and vocab.txt that came with the checkpoint"
+        )
+    elif name.startswith("bert/"):
+        cause = (
+            "the config is another model's: use the bert_config.json that "
+            "came with the checkpoint"
+        )
+    else:
+        cause = (
+            "the checkpoint's head was made for another task or another "
+            "number of labels: start from a pre-trained checkpoint, or build "
+            "the model for the same labels"
+        )
+    raise ValueError(
+        f"{name} has the shape {ours} in the model and {theirs} in {prefix}. "
+        f"Most likely {cause}."
+    )
+
+
+def _log(prefix: str, report: LoadReport) -> None:
+    logging.info("Loaded %d variables from %s", len(report.loaded), prefix)
+    if report.missing:
+        logging.warning(
+            "%d variables of the model are not in %s and keep their values: %s",
+            len(report.missing),
+            prefix,
+            ", ".join(report.missing),
+        )
+    if report.unused:
+        logging.info(
+            "%d variables of %s are not used: %s",
+            len(report.unused),
+            prefix,
+            ", ".join(report.unused),
+        )
