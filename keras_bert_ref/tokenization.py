@@ -4,17 +4,17 @@
 `WordpieceTokenizer` cuts each word into the longest pieces the vocabulary
 knows; `FullTokenizer` does both. This module needs no TensorFlow.
 
-Characters are looked up in tables that fill themselves (`_CharacterTable`),
-and every whitespace-delimited word is tokenized once and then remembered
-(`_WordCache`), so that long texts cost little more than a split and one
-dictionary look-up a word. Neither changes any result.
+Two memories make it fast and change no result: characters are looked up in
+tables that fill themselves (`_CharacterTable`), and the ids of what stands
+between two spaces are computed once and then remembered (`_IdCache`), so
+that long texts cost little more than a split and one look-up a word.
 """
 
 import os
 import re
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 # A vocabulary file, or its lines: callers that read from gs:// pass lines.
@@ -34,6 +34,8 @@ _CJK_IDEOGRAPHS = (
     range(0xF900, 0xFB00),
     range(0x2F800, 0x2FA20),
 )
+
+_join = chain.from_iterable
 
 # str.split() cuts at these control characters; the clean-up drops them
 # first, which joins what stands left and right of them.
@@ -151,7 +153,7 @@ class WordpieceTokenizer:
     def tokenize(self, text: str | bytes) -> list[str]:
         """Returns the pieces of every whitespace-delimited word."""
         words = whitespace_tokenize(convert_to_unicode(text))
-        return list(chain.from_iterable(map(self.split_word, words)))
+        return list(_join(map(self.split_word, words)))
 
     def split_word(self, word: str) -> list[str]:
         """Returns the pieces of one word, greedily from the left."""
@@ -172,26 +174,26 @@ class WordpieceTokenizer:
         return pieces
 
 
-class _WordCache(dict):
-    """Remembers the ids of words; starts afresh when it is full.
+class _IdCache(dict):
+    """Remembers the ids of texts; starts afresh when it is full.
 
-    The two limits bound the memory (about 100 MB at worst) and keep out
-    sentences of scripts written without spaces, which hardly ever recur.
+    The limits bound the memory and keep out the sentences of scripts that
+    are written without spaces, which hardly ever recur.
     """
 
-    MAX_WORDS = 2**18
-    MAX_WORD_LENGTH = 32
+    MAX_ENTRIES = 2**18
+    MAX_TEXT_LENGTH = 32
 
-    def __init__(self, encode_word: Callable[[str], tuple[int, ...]]):
+    def __init__(self, encode: Callable[[str], tuple[int, ...]]):
         super().__init__()
-        self._encode_word = encode_word
+        self._encode = encode
 
-    def __missing__(self, word: str) -> tuple[int, ...]:
-        ids = self._encode_word(word)
-        if len(word) <= self.MAX_WORD_LENGTH:
-            if len(self) >= self.MAX_WORDS:
+    def __missing__(self, text: str) -> tuple[int, ...]:
+        ids = self._encode(text)
+        if len(text) <= self.MAX_TEXT_LENGTH:
+            if len(self) >= self.MAX_ENTRIES:
                 self.clear()
-            self[word] = ids
+            self[text] = ids
         return ids
 
 
@@ -209,7 +211,7 @@ class FullTokenizer:
         self.inv_vocab = {index: token for token, index in self.vocab.items()}
         self.basic_tokenizer = BasicTokenizer(do_lower_case)
         self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
-        self._word_ids = _WordCache(self._encode_word)
+        self._reset_caches()
 
     def tokenize(self, text: str | bytes) -> list[str]:
         """Returns the tokens of `text`, all of them in the vocabulary."""
@@ -218,30 +220,40 @@ class FullTokenizer:
     def encode(self, text: str | bytes) -> list[int]:
         """Returns the ids of the tokens of `text`."""
         text = convert_to_unicode(text)
-        if _DROPPED_SPACES.search(text):
+        # isprintable() is a quick look that settles it for most texts.
+        if not text.isprintable() and _DROPPED_SPACES.search(text):
             text = text.translate(_CLEAN)
-        ids = map(self._word_ids.__getitem__, text.split())
-        return list(chain.from_iterable(ids))
+        return list(_join(map(self._chunk_ids.__getitem__, text.split())))
 
     def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
+        """Returns the ids of `tokens`; an unknown token is an error."""
         return convert_tokens_to_ids(self.vocab, tokens)
 
     def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
+        """Returns the tokens of `ids`; an unknown id is an error."""
         return convert_ids_to_tokens(self.inv_vocab, ids)
 
-    def _encode_word(self, text: str) -> tuple[int, ...]:
-        """Ids of a text without spaces: words, punctuation, ideographs."""
-        split_word = self.wordpiece_tokenizer.split_word
-        pieces = map(split_word, self.basic_tokenizer.tokenize(text))
-        return tuple(map(self.vocab.__getitem__, chain.from_iterable(pieces)))
+    def _encode_chunk(self, chunk: str) -> tuple[int, ...]:
+        """Ids of what stands between two spaces, as in `(well-known)`."""
+        words = self.basic_tokenizer.tokenize(chunk)
+        return tuple(_join(map(self._word_ids.__getitem__, words)))
+
+    def _encode_word(self, word: str) -> tuple[int, ...]:
+        """Ids of one word or punctuation mark."""
+        pieces = self.wordpiece_tokenizer.split_word(word)
+        return tuple(map(self.vocab.__getitem__, pieces))
+
+    def _reset_caches(self) -> None:
+        self._chunk_ids = _IdCache(self._encode_chunk)
+        self._word_ids = _IdCache(self._encode_word)
 
     def __getstate__(self) -> dict:
-        """Pickles without the cache: other processes fill their own."""
-        return {**self.__dict__, "_word_ids": None}
+        """Pickles without the caches: another process fills its own."""
+        return {**self.__dict__, "_chunk_ids": None, "_word_ids": None}
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)
-        self._word_ids = _WordCache(self._encode_word)
+        self._reset_caches()
 
 
 def convert_to_unicode(text: str | bytes) -> str:
@@ -282,23 +294,6 @@ def load_vocab(vocab_file: VocabFile) -> dict[str, int]:
         if token in vocab:
             duplicates.append(token)
         vocab[token] = index
-    _check_vocab(vocab, duplicates, name)
-    return vocab
-
-
-def _read_lines(vocab_file: VocabFile) -> tuple[str, Iterable[str | bytes]]:
-    """Returns what to call the vocabulary in messages, and its lines."""
-    if not isinstance(vocab_file, str | os.PathLike):
-        return "the vocabulary", vocab_file
-    path = os.fspath(vocab_file)
-    with open(path, "rb") as file:
-        return path, file.readlines()  # in binary mode, LF alone ends a line
-
-
-def _check_vocab(
-    vocab: Mapping[str, int], duplicates: Sequence[str], name: str
-) -> None:
-    """Refuses a vocabulary that cannot work, warns about an odd one."""
     if not any(vocab):
         raise ValueError(
             f"A vocabulary needs one token a line, but {name} has no "
@@ -311,28 +306,35 @@ def _check_vocab(
             f"{name} ({len(vocab)} entries) lacks {', '.join(missing)}; pass "
             "the vocab.txt of your model."
         )
+    for oddity in _find_oddities(vocab, duplicates):
+        warnings.warn(f"{name} {oddity}.", stacklevel=3)
+    return vocab
+
+
+def _read_lines(vocab_file: VocabFile) -> tuple[str, Iterable[str | bytes]]:
+    """Returns what to call the vocabulary in messages, and its lines."""
+    if not isinstance(vocab_file, str | os.PathLike):
+        return "The vocabulary", vocab_file
+    path = os.fspath(vocab_file)
+    with open(path, "rb") as file:
+        return path, file.readlines()  # in binary mode LF alone ends a line
+
+
+def _find_oddities(
+    vocab: Mapping[str, int], duplicates: Sequence[str]
+) -> Iterator[str]:
+    """Yields what is legal in a vocabulary, but worth a warning."""
     if duplicates:
-        warnings.warn(
-            f"{name} has {len(duplicates)} duplicate entries "
-            f"({', '.join(map(repr, duplicates[:3]))}...); the last id wins.",
-            stacklevel=4,
+        yield (
+            f"has {len(duplicates)} duplicate entries, {duplicates[0]!r} for "
+            "one; the last id of each wins"
         )
     if "" in vocab:
-        warnings.warn(
-            f"{name} has a blank entry on line {vocab[''] + 1}; it keeps its "
-            "id but matches no text.",
-            stacklevel=4,
-        )
+        yield f"has a blank entry (id {vocab['']}), which no text matches"
     if "[MASK]" not in vocab:
-        warnings.warn(
-            f"{name} lacks [MASK]; it cannot serve for pre-training.",
-            stacklevel=4,
-        )
+        yield "lacks [MASK], which pre-training needs"
     if vocab.get("[PAD]") != 0:
-        warnings.warn(
-            f"{name} does not start with [PAD], but padding is always id 0.",
-            stacklevel=4,
-        )
+        yield "does not start with [PAD], but padding is always id 0"
 
 
 def convert_tokens_to_ids(
