@@ -41,27 +41,23 @@ _join = chain.from_iterable
 # first, which joins what stands left and right of them.
 _DROPPED_SPACES = re.compile("[\x0b\x0c\x1c-\x1f\x85]")
 
-_MINIATURES = tuple(
+_MINIATURES = [
     f"uncased_L-{layers}_H-{hidden}_A-{hidden // 64}"
     for layers in (2, 4, 6, 8, 10, 12)
     for hidden in (128, 256, 512, 768)
+]
+LOWER_CASED_MODELS = (
+    *_MINIATURES,  # uncased_L-12_H-768_A-12, BERT-Base, is among them
+    "uncased_L-24_H-1024_A-16",
+    "wwm_uncased_L-24_H-1024_A-16",
+    "multilingual_L-12_H-768_A-12",
+    "chinese_L-12_H-768_A-12",
 )
-LOWER_CASED_MODELS = frozenset(
-    (
-        *_MINIATURES,  # uncased_L-12_H-768_A-12 is among them
-        "uncased_L-24_H-1024_A-16",
-        "wwm_uncased_L-24_H-1024_A-16",
-        "multilingual_L-12_H-768_A-12",
-        "chinese_L-12_H-768_A-12",
-    )
-)
-CASED_MODELS = frozenset(
-    (
-        "cased_L-12_H-768_A-12",
-        "cased_L-24_H-1024_A-16",
-        "wwm_cased_L-24_H-1024_A-16",
-        "multi_cased_L-12_H-768_A-12",
-    )
+CASED_MODELS = (
+    "cased_L-12_H-768_A-12",
+    "cased_L-24_H-1024_A-16",
+    "wwm_cased_L-24_H-1024_A-16",
+    "multi_cased_L-12_H-768_A-12",
 )
 
 
@@ -279,7 +275,11 @@ def load_vocab(vocab_file: VocabFile) -> dict[str, int]:
     Lines end at LF only and are stripped. Of duplicates the last id wins,
     but the first one's place in the order stays; a blank entry is legal.
     """
-    name, lines = _read_lines(vocab_file)
+    name, lines = "the vocabulary", vocab_file
+    if isinstance(vocab_file, str | os.PathLike):
+        name = os.fspath(vocab_file)
+        with open(name, "rb") as file:
+            lines = file.readlines()  # in binary mode LF alone ends a line
     vocab: dict[str, int] = {}
     duplicates = []
     for index, line in enumerate(lines):
@@ -309,15 +309,6 @@ def load_vocab(vocab_file: VocabFile) -> dict[str, int]:
     for oddity in _find_oddities(vocab, duplicates):
         warnings.warn(f"{name} {oddity}.", stacklevel=3)
     return vocab
-
-
-def _read_lines(vocab_file: VocabFile) -> tuple[str, Iterable[str | bytes]]:
-    """Returns what to call the vocabulary in messages, and its lines."""
-    if not isinstance(vocab_file, str | os.PathLike):
-        return "The vocabulary", vocab_file
-    path = os.fspath(vocab_file)
-    with open(path, "rb") as file:
-        return path, file.readlines()  # in binary mode LF alone ends a line
 
 
 def _find_oddities(
