@@ -1,0 +1,104 @@
+"""A trained BERT outside of any file: what the converters hand each other."""
+
+import dataclasses
+
+import numpy as np
+
+from keras_bert_ref.checkpoints import tf1
+from keras_bert_ref.config import BertConfig
+from keras_bert_ref.modeling import BertModel, original_name
+
+
+@dataclasses.dataclass
+class Pretrained:
+    """Config, weights and vocabulary of a BERT.
+
+    Attributes:
+        source: where it came from, for messages.
+        config: BertConfig.
+        tensors: float32 arrays under the original's variable names.
+        vocabulary: the bytes of vocab.txt; None if there was none.
+        do_lower_case: what the source says of its tokenizer; None: nothing.
+        left_out: what the source had besides, a line of text each.
+    """
+
+    source: str
+    config: BertConfig
+    tensors: dict[str, np.ndarray]
+    vocabulary: bytes | None = None
+    do_lower_case: bool | None = None
+    left_out: list[str] = dataclasses.field(default_factory=list)
+
+    @classmethod
+    def of(cls, model) -> "Pretrained":
+        """Takes the weights of a BertModel or of a model with a head."""
+        if not model.built:
+            model.build()
+        tensors = {original_name(v): v.numpy() for v in model.weights}
+        return cls(f"the model {model.name}", model.config, tensors)
+
+    def leave_out(self, kind: str, names) -> None:
+        """Notes things of one kind that were not taken along."""
+        if names:
+            self.left_out.append(f"{kind}: {', '.join(sorted(names))}")
+
+    def build(self, model_class=BertModel, **kwargs):
+        """Makes a model of this config and fills it.
+
+        Args:
+            model_class: BertModel or a model with a head.
+            **kwargs: further arguments of the class, such as num_labels.
+        """
+        model = model_class(self.config, **kwargs)
+        self.fill(model)
+        return model
+
+    def fill(self, model) -> list[str]:
+        """Assigns the weights to a model of the same config.
+
+        Returns:
+            The names of the model's weights that are not here: of the pooler
+            or a head. They keep their values.
+
+        Raises:
+            ValueError: a weight of the encoder is not here, or a shape is
+                another.
+        """
+        if not model.built:
+            model.build()
+        variables = {original_name(v): v for v in model.weights}
+        missing = [name for name in variables if name not in self.tensors]
+        lacking = [
+            name for name in missing if name.startswith(tf1.ENCODER_PREFIXES)
+        ]
+        if lacking:
+            raise ValueError(
+                f"{self.source} lacks {len(lacking)} weights of the encoder, "
+                f"among them {lacking[0]}; its config wants "
+                f"{self.config.num_hidden_layers} layers. Use the config that "
+                "came with the weights."
+            )
+        for name in variables.keys() & self.tensors.keys():
+            ours, theirs = variables[name].shape, self.tensors[name].shape
+            if tuple(ours) != theirs:
+                raise ValueError(
+                    f"{name} has the shape {list(theirs)} in {self.source}; "
+                    f"the model wants {list(ours)}. Use the config that came "
+                    "with the weights, and as many labels as the head has."
+                )
+        for name in variables.keys() & self.tensors.keys():
+            variables[name].assign(self.tensors[name])
+        return missing
+
+    def lower_cases(self) -> bool:
+        """Whether text is lower-cased before it is cut into words.
+
+        If the source did not say, the vocabulary does: that of a cased model
+        has capital letters, not counting tokens in brackets such as [CLS].
+        """
+        if self.do_lower_case is not None:
+            return self.do_lower_case
+        words = self.vocabulary.decode("utf-8").split("\n")
+        return all(
+            word == word.lower() for word in words if not word.startswith("[")
+        )
