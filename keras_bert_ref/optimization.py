@@ -157,7 +157,10 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         """Adam's two averages of each variable, under the original's names."""
         return {
             f"{original_name(variable)}/{kind}": slot
-            for kind, slots in (("adam_m", self.adam_m), ("adam_v", self.adam_v))
+            for kind, slots in (
+                ("adam_m", self.adam_m),
+                ("adam_v", self.adam_v),
+            )
             for variable, slot in zip(
                 self._trainable_variables, slots, strict=True
             )

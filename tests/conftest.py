@@ -7,9 +7,17 @@ import pathlib
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import pytest
+import tensorflow as tf
 
 HERE = pathlib.Path(__file__).parent
 SHARED = HERE.parent.parent / "shared"
+
+# Devices must be set before TensorFlow is first used; tests of replicas take
+# as many of them as they need, all others run on the first.
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * 4,
+)
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +33,14 @@ def shared_dir() -> pathlib.Path:
     if not SHARED.is_dir():
         pytest.skip(f"needs the real data in {SHARED}")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def logical_cpus():
+    """A function that names so many of the CPU's logical devices."""
+
+    def devices(count: int) -> list[str]:
+        names = [d.name for d in tf.config.list_logical_devices("CPU")]
+        return [name.removeprefix("/device:") for name in names[:count]]
+
+    return devices

@@ -19,6 +19,8 @@ SLOT_ENDINGS = ("/adam_m", "/adam_v")
 # What the encoder cannot do without. Pooler and heads may be missing: many
 # published checkpoints lack them, and fine-tuning starts its head anew.
 ENCODER_PREFIXES = ("bert/embeddings/", "bert/encoder/")
+# TensorFlow's reader says "damaged" in many ways, depending on the spot.
+READ_ERRORS = (tf.errors.OpError, RuntimeError, ValueError, LookupError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,14 +191,14 @@ def _open(prefix: str):
         )
     try:
         return tf.train.load_checkpoint(prefix)
-    except (tf.errors.OpError, RuntimeError, ValueError) as error:
+    except READ_ERRORS as error:
         raise _damaged(prefix, error) from error
 
 
 def _read(reader, prefix: str, name: str) -> np.ndarray:
     try:
         return reader.get_tensor(name)
-    except (tf.errors.OpError, RuntimeError, ValueError) as error:
+    except READ_ERRORS as error:
         raise _damaged(prefix, error, f" at {name}") from error
 
 
@@ -212,8 +214,7 @@ def _check_encoder(prefix: str, report: LoadReport) -> None:
     lacking = [
         name
         for name in report.missing
-        if name.startswith(ENCODER_PREFIXES)
-        and not name.endswith(SLOT_ENDINGS)
+        if name.startswith(ENCODER_PREFIXES) and not name.endswith(SLOT_ENDINGS)
     ]
     if lacking:
         raise ValueError(
