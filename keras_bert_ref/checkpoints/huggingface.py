@@ -46,11 +46,7 @@ ACTIVATIONS = {
 CONFIG_KEYS = UNUSED_RELEASED_KEYS | {
     field.name for field in dataclasses.fields(BertConfig)
 }
-CONFIG_DEFAULTS = {
-    "vocab_size": 30522,
-    "type_vocab_size": 2,
-    "hidden_act": "gelu",
-}
+CONFIG_DEFAULTS = {"vocab_size": 30522, "type_vocab_size": 2}
 # What must be so, lest the numbers change; a missing key means just this.
 CONFIG_MUST = {
     "model_type": "bert",
@@ -200,15 +196,16 @@ def config_from_dict(values: dict, path: str) -> BertConfig:
                 f"{needed!r} alone, so the numbers could not be kept. Take a "
                 "model that has this value."
             )
-    values = {**CONFIG_DEFAULTS, **values}
-    if values["hidden_act"] not in ACTIVATIONS:
+    hidden_act = values.get("hidden_act", "gelu")
+    if hidden_act not in ACTIVATIONS:
         raise ValueError(
-            f"{path} has hidden_act={values['hidden_act']!r}, so the numbers "
+            f"{path} has hidden_act={hidden_act!r}, so the numbers "
             "could not be kept. Take a model that has one of "
             f"{', '.join(ACTIVATIONS)}."
         )
-    values["hidden_act"] = ACTIVATIONS[values["hidden_act"]]
-    return BertConfig.from_dict(_known(values))
+    ours = {**CONFIG_DEFAULTS, **_known(values)}
+    ours["hidden_act"] = ACTIVATIONS[hidden_act]
+    return BertConfig.from_dict(ours)
 
 
 def config_to_dict(config: BertConfig, tensors: dict) -> dict:

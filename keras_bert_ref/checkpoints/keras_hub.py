@@ -99,19 +99,19 @@ def to_backbone(pretrained: Pretrained):
     backbone = keras_hub.models.BertBackbone(
         **sizes, dropout=config.hidden_dropout_prob, dtype="float32"
     )
-    names = {v.path: original_name_of(v.path) for v in backbone.weights}
-    lacking = sorted(set(names.values()) - pretrained.tensors.keys())
-    homeless = sorted(pretrained.tensors.keys() - set(names.values()))
-    if lacking:
+    wanted = from_backbone(backbone).tensors
+    missing = pretrained.check({n: v.shape for n, v in wanted.items()})
+    if missing:
         raise ValueError(
-            f"{pretrained.source} lacks {', '.join(lacking)}; keras-hub's "
+            f"{pretrained.source} lacks {', '.join(missing)}; keras-hub's "
             "BertBackbone cannot do without. Take a checkpoint that is whole."
         )
+    homeless = sorted(pretrained.tensors.keys() - wanted.keys())
     if homeless:
         logging.warning("No place in a backbone for %s", ", ".join(homeless))
     for variable in backbone.weights:
-        value = pretrained.tensors[names[variable.path]]
-        variable.assign(np.reshape(value, variable.shape))
+        value = pretrained.tensors[original_name_of(variable.path)]
+        variable.assign(value.reshape(variable.shape))  # splits the heads
     return backbone
 
 

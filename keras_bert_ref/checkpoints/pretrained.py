@@ -59,18 +59,27 @@ class Pretrained:
         Returns:
             The names of the model's weights that are not here: of the pooler
             or a head. They keep their values.
+        """
+        if not model.built:
+            model.build()
+        variables = {original_name(v): v for v in model.weights}
+        missing = self.check({n: v.shape for n, v in variables.items()})
+        for name in variables.keys() - set(missing):
+            variables[name].assign(self.tensors[name])
+        return missing
+
+    def check(self, shapes: dict[str, tuple[int, ...]]) -> list[str]:
+        """Compares with the shapes that somebody wants.
+
+        Returns:
+            The names of what is not here, none of it part of the encoder.
 
         Raises:
             ValueError: a weight of the encoder is not here, or a shape is
                 another.
         """
-        if not model.built:
-            model.build()
-        variables = {original_name(v): v for v in model.weights}
-        missing = [name for name in variables if name not in self.tensors]
-        lacking = [
-            name for name in missing if name.startswith(tf1.ENCODER_PREFIXES)
-        ]
+        missing = [name for name in shapes if name not in self.tensors]
+        lacking = [n for n in missing if n.startswith(tf1.ENCODER_PREFIXES)]
         if lacking:
             raise ValueError(
                 f"{self.source} lacks {len(lacking)} weights of the encoder, "
@@ -78,16 +87,14 @@ class Pretrained:
                 f"{self.config.num_hidden_layers} layers. Use the config that "
                 "came with the weights."
             )
-        for name in variables.keys() & self.tensors.keys():
-            ours, theirs = variables[name].shape, self.tensors[name].shape
-            if tuple(ours) != theirs:
+        for name in shapes.keys() - set(missing):
+            here, wanted = self.tensors[name].shape, tuple(shapes[name])
+            if here != wanted:
                 raise ValueError(
-                    f"{name} has the shape {list(theirs)} in {self.source}; "
-                    f"the model wants {list(ours)}. Use the config that came "
+                    f"{name} has the shape {list(here)} in {self.source}; the "
+                    f"model wants {list(wanted)}. Use the config that came "
                     "with the weights, and as many labels as the head has."
                 )
-        for name in variables.keys() & self.tensors.keys():
-            variables[name].assign(self.tensors[name])
         return missing
 
     def lower_cases(self) -> bool:
