@@ -233,24 +233,8 @@ def test_own_cases(text, lower, keep):
 
 def test_basic_tokenizer_splits_symbols_and_punctuation():
     words = BasicTokenizer().tokenize("Don't pay $5+¥6«¿x_y~`^")
-    assert words == [
-        "don",
-        "'",
-        "t",
-        "pay",
-        "$",
-        "5",
-        "+",
-        "¥6",
-        "«",
-        "¿",
-        "x",
-        "_",
-        "y",
-        "~",
-        "`",
-        "^",
-    ]
+    assert words[:8] == ["don", "'", "t", "pay", "$", "5", "+", "¥6"]
+    assert words[8:] == ["«", "¿", "x", "_", "y", "~", "`", "^"]
 
 
 def test_wordpiece_alone_takes_any_vocabulary_and_unknown_token():
