@@ -1,0 +1,37 @@
+"""BERT as released in 2018, on current TensorFlow and Keras 3.
+
+The names below are loaded when first used, so that the tokenizer, for one,
+works without TensorFlow.
+"""
+
+import importlib
+
+from keras_bert_ref.version import __version__
+
+_HOMES = {
+    "BertConfig": "config",
+    "FullTokenizer": "tokenization",
+    "BertModel": "modeling",
+    "BertPretraining": "heads",
+    "BertClassifier": "heads",
+    "BertSpan": "heads",
+    "AdamWeightDecay": "optimization",
+    "WarmupLinearDecay": "optimization",
+    "create_optimizer": "optimization",
+    "load_checkpoint": "checkpoints.tf1:load",
+    "save_checkpoint": "checkpoints.tf1:save",
+}
+
+__all__ = ["__version__", *_HOMES]
+
+
+def __getattr__(name: str):
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, attribute = _HOMES[name].partition(":")
+    home = importlib.import_module(f"{__name__}.{module}")
+    return getattr(home, attribute or name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
