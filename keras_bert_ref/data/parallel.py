@@ -1,0 +1,52 @@
+"""Work for other processes, results in order."""
+
+import collections
+import concurrent.futures
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+_function: Callable[[Any], Any]
+
+
+def map_in_order(
+    function: Callable[[Any], Any], items: Iterable, num_workers: int
+) -> Iterator:
+    """Yields `function(item)` for every item, in the order of the items.
+
+    Items are taken and results kept only as far ahead as the workers need,
+    so neither has to fit in memory as a whole. One worker is this process.
+
+    Args:
+        function: sent to each worker once; may be a `partial` with much
+            data in it.
+        items: what to work on.
+        num_workers: int. Number of processes.
+    """
+    if num_workers == 1:
+        yield from map(function, items)
+        return
+    pool = concurrent.futures.ProcessPoolExecutor(
+        num_workers, initializer=_start_worker, initargs=(function,)
+    )
+    pending = collections.deque()
+    try:
+        for item in items:
+            pending.append(pool.submit(_call, item))
+            if len(pending) > 2 * num_workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _start_worker(function: Callable[[Any], Any]) -> None:
+    global _function
+    _function = function
+    # Ctrl-C reaches the whole process group; the parent ends the workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _call(item: Any) -> Any:
+    return _function(item)

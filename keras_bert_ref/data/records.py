@@ -1,0 +1,142 @@
+"""TFRecord files of `tf.train.Example`s: names, writing, reading.
+
+A file whose name ends in .gz is compressed, in writing as in reading.
+"""
+
+import collections
+import contextlib
+import itertools
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import tensorflow as tf
+
+
+def expand_outputs(names: str) -> list[str]:
+    """Returns the files that comma-separated output names stand for.
+
+    `name@2` stands for name-00000-of-00002 and name-00001-of-00002;
+    `name.gz@2` and `name@2.gz` for the same with .gz at the end.
+    """
+    paths = []
+    for name in map(str.strip, names.split(",")):
+        prefix, count, suffix = split_output(name)
+        paths += [
+            f"{prefix}-{i:05d}-of-{count:05d}{suffix}" for i in range(count)
+        ] or [name]
+    for path, times in collections.Counter(paths).items():
+        if times > 1:
+            raise ValueError(
+                "Every output file needs a name of its own, but --output_file "
+                f"names {path} {times} times; drop or rename one."
+            )
+    return paths
+
+
+def split_output(name: str) -> tuple[str, int, str]:
+    """Splits `prefix@count` and .gz apart; without `@` the count is 0."""
+    match = re.fullmatch(r"(.+?)(\.gz)?@(\d+)(\.gz)?", name)
+    if not match:
+        suffix = ".gz" if name.endswith(".gz") else ""
+        return name.removesuffix(suffix), 0, suffix
+    prefix, before, count, after = match.groups()
+    return prefix, int(count), before or after or ""
+
+
+@contextlib.contextmanager
+def open_outputs(
+    paths: Sequence[str],
+) -> Iterator[Callable[[Iterable[bytes]], None]]:
+    """Yields a function that deals records out to the files in turn.
+
+    Files get their names only when all are whole. Until then they have
+    others, which no pattern for the finished files matches; an error or an
+    interruption removes them.
+    """
+    unfinished = {path: _unfinished_name(path) for path in paths}
+    writers = []
+    try:
+        for path in paths:
+            _check_writable(path)
+            options = "GZIP" if path.endswith(".gz") else None
+            writers.append(tf.io.TFRecordWriter(unfinished[path], options))
+        turns = itertools.cycle(writers)
+
+        def write(records: Iterable[bytes]) -> None:
+            for record in records:
+                next(turns).write(record)
+
+        yield write
+        for writer in writers:
+            writer.close()
+        for path in paths:
+            tf.io.gfile.rename(unfinished[path], path, overwrite=True)
+    finally:
+        for path in filter(tf.io.gfile.exists, unfinished.values()):
+            tf.io.gfile.remove(path)
+
+
+def _unfinished_name(path: str) -> str:
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.unfinished")
+
+
+def _check_writable(path: str) -> None:
+    """Raises now what would else come to light after hours of work."""
+    try:
+        if tf.io.gfile.isdir(path):
+            raise OSError("it is a folder")
+        tf.io.gfile.makedirs(os.path.dirname(path) or ".")
+        with tf.io.gfile.GFile(_unfinished_name(path), "w") as file:
+            file.write("")
+    except (OSError, tf.errors.OpError) as error:
+        raise ValueError(
+            f"Every file in --output_file must be writable, but {path} is "
+            f"not ({error}); choose another place."
+        ) from None
+
+
+def pretraining_schema(
+    max_seq_length: int, max_predictions_per_seq: int
+) -> dict[str, tf.io.FixedLenFeature]:
+    """What `tf.io.parse_example` must know of pre-training records."""
+    sequence = tf.io.FixedLenFeature([max_seq_length], tf.int64)
+    predictions = tf.io.FixedLenFeature([max_predictions_per_seq], tf.int64)
+    weights = tf.io.FixedLenFeature([max_predictions_per_seq], tf.float32)
+    return {
+        "input_ids": sequence,
+        "input_mask": sequence,
+        "segment_ids": sequence,
+        "masked_lm_positions": predictions,
+        "masked_lm_ids": predictions,
+        "masked_lm_weights": weights,
+        "next_sentence_labels": tf.io.FixedLenFeature([1], tf.int64),
+    }
+
+
+def read_records(paths: Sequence[str]) -> tf.data.Dataset:
+    """Serialized examples, one file after the other, compressed or not."""
+
+    def open_file(path: tf.Tensor) -> tf.data.Dataset:
+        is_compressed = tf.strings.regex_full_match(path, r".*\.gz")
+        return tf.data.TFRecordDataset(
+            path, compression_type=tf.where(is_compressed, "GZIP", "")
+        )
+
+    return tf.data.Dataset.from_tensor_slices(list(paths)).flat_map(open_file)
+
+
+def describe(record: bytes, inv_vocab: Mapping[int, str]) -> str:
+    """Shows a pre-training example, each label behind the token it masks."""
+    features = tf.train.Example.FromString(record).features.feature
+    names = "input_ids", "masked_lm_positions", "masked_lm_ids"
+    ids, positions, labels = (features[name].int64_list.value for name in names)
+    length = sum(features["input_mask"].int64_list.value)
+    tokens = [inv_vocab[index] for index in ids[:length]]
+    weights = features["masked_lm_weights"].float_list.value
+    for position, label, weight in zip(positions, labels, weights, strict=True):
+        if weight:
+            tokens[position] += f"({inv_vocab[label]})"
+    is_random = features["next_sentence_labels"].int64_list.value[0]
+    return f"{' '.join(tokens)} [random next: {'yes' if is_random else 'no'}]"
