@@ -12,9 +12,15 @@ import sys
 import tensorflow as tf
 from absl import app, flags, logging
 
-from keras_bert_ref.data import exact, records, sharded, text_files
-from keras_bert_ref.data.settings import Settings
-from keras_bert_ref.data.summary import Summary
+from keras_bert_ref.data import records
+from keras_bert_ref.data.pretraining import (
+    exact,
+    examples,
+    sharded,
+    text_files,
+)
+from keras_bert_ref.data.pretraining.settings import Settings
+from keras_bert_ref.data.pretraining.summary import Summary
 from keras_bert_ref.tokenization import FullTokenizer
 
 NUM_SHOWN = 3
@@ -136,7 +142,7 @@ def run_local(
     outputs = records.expand_outputs(FLAGS.output_file)
     generate = sharded.generate if FLAGS.sharded else exact.generate
     summary = Summary()
-    examples = []
+    shown = []
     with records.open_outputs(outputs) as write:
         for batch in generate(
             paths,
@@ -148,10 +154,10 @@ def run_local(
             summary,
         ):
             write(batch)
-            examples += batch[: NUM_SHOWN - len(examples)]
-    for example in examples:
+            shown += batch[: NUM_SHOWN - len(shown)]
+    for record in shown:
         logging.info(
-            "Example: %s", records.describe(example, tokenizer.inv_vocab)
+            "Example: %s", examples.describe(record, tokenizer.inv_vocab)
         )
     logging.info("Summary:\n%s", summary.report(settings))
     if warning := summary.unknown_warning(settings, FLAGS.do_lower_case):
@@ -164,7 +170,7 @@ def run_beam(
 ) -> None:
     """Makes the examples in an Apache Beam pipeline."""
     try:
-        from keras_bert_ref.data import beam
+        from keras_bert_ref.data.pretraining import beam
     except ImportError as error:
         raise ValueError(
             f"--beam_runner={FLAGS.beam_runner} needs Apache Beam ({error}); "

@@ -8,18 +8,21 @@ import functools
 import random
 from collections.abc import Iterator
 
-from keras_bert_ref.data.corpus import Corpus
-from keras_bert_ref.data.features import make_records
-from keras_bert_ref.data.instances import sample_instances
 from keras_bert_ref.data.parallel import map_in_order
-from keras_bert_ref.data.settings import Settings
-from keras_bert_ref.data.summary import (
+from keras_bert_ref.data.pretraining.corpus import Corpus
+from keras_bert_ref.data.pretraining.features import make_records
+from keras_bert_ref.data.pretraining.instances import sample_instances
+from keras_bert_ref.data.pretraining.settings import Settings
+from keras_bert_ref.data.pretraining.summary import (
     Summary,
     count_corpus,
     count_instances,
     progress_bar,
 )
-from keras_bert_ref.data.text_files import check_documents, encode_files
+from keras_bert_ref.data.pretraining.text_files import (
+    check_documents,
+    encode_files,
+)
 from keras_bert_ref.tokenization import FullTokenizer
 
 BATCH_SIZE = 1024

@@ -5,8 +5,8 @@ Shapes: N instances, S = max_seq_length, P = max_predictions_per_seq.
 
 import numpy as np
 
+from keras_bert_ref.data.pretraining.settings import KEEP, Settings
 from keras_bert_ref.data.serialization import serialize
-from keras_bert_ref.data.settings import KEEP, Settings
 
 
 def make_records(

@@ -11,10 +11,10 @@ from itertools import chain
 
 import numpy as np
 
-from keras_bert_ref.data.corpus import Corpus
-from keras_bert_ref.data.segments import Segments
-from keras_bert_ref.data.settings import KEEP, Settings
-from keras_bert_ref.data.shuffling import shuffle
+from keras_bert_ref.data.pretraining.corpus import Corpus
+from keras_bert_ref.data.pretraining.segments import Segments
+from keras_bert_ref.data.pretraining.settings import KEEP, Settings
+from keras_bert_ref.data.pretraining.shuffling import shuffle
 
 
 class Masker:

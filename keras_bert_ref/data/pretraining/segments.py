@@ -9,9 +9,9 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from keras_bert_ref.data.corpus import Corpus
-from keras_bert_ref.data.settings import NO_SEGMENT, Settings
-from keras_bert_ref.data.shuffling import shuffled_range
+from keras_bert_ref.data.pretraining.corpus import Corpus
+from keras_bert_ref.data.pretraining.settings import NO_SEGMENT, Settings
+from keras_bert_ref.data.pretraining.shuffling import shuffled_range
 
 
 class Segments(NamedTuple):

@@ -14,17 +14,17 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from keras_bert_ref.data.corpus import Corpus, Encoded, id_type
 from keras_bert_ref.data.parallel import map_in_order
-from keras_bert_ref.data.settings import Settings
-from keras_bert_ref.data.shards import (
+from keras_bert_ref.data.pretraining.corpus import Corpus, Encoded, id_type
+from keras_bert_ref.data.pretraining.settings import Settings
+from keras_bert_ref.data.pretraining.shards import (
     choose_shard,
     count_shards,
     sample_shard,
     split_documents,
 )
-from keras_bert_ref.data.summary import Summary, progress_bar
-from keras_bert_ref.data.text_files import (
+from keras_bert_ref.data.pretraining.summary import Summary, progress_bar
+from keras_bert_ref.data.pretraining.text_files import (
     check_documents,
     count_bytes,
     encode_files,

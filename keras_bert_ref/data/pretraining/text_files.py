@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import tensorflow as tf
 from absl import logging
 
-from keras_bert_ref.data.corpus import Block, Encoded, encode_block
 from keras_bert_ref.data.parallel import map_in_order
-from keras_bert_ref.data.summary import progress_bar
+from keras_bert_ref.data.pretraining.corpus import Block, Encoded, encode_block
+from keras_bert_ref.data.pretraining.summary import progress_bar
 from keras_bert_ref.tokenization import FullTokenizer
 
 BLOCK_BYTES = 1 << 19

@@ -14,11 +14,14 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from keras_bert_ref.data.corpus import Corpus, Encoded
-from keras_bert_ref.data.features import make_records
-from keras_bert_ref.data.instances import sample_instances_at_once
-from keras_bert_ref.data.settings import Settings
-from keras_bert_ref.data.summary import count_corpus, count_instances
+from keras_bert_ref.data.pretraining.corpus import Corpus, Encoded
+from keras_bert_ref.data.pretraining.features import make_records
+from keras_bert_ref.data.pretraining.instances import sample_instances_at_once
+from keras_bert_ref.data.pretraining.settings import Settings
+from keras_bert_ref.data.pretraining.summary import (
+    count_corpus,
+    count_instances,
+)
 
 # Of text: little enough for any machine, and documents enough to draw random
 # next sentences from.

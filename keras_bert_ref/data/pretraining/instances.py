@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from keras_bert_ref.data.corpus import Corpus
-from keras_bert_ref.data.masking import Masker, mask_at_once
-from keras_bert_ref.data.segments import Segments, SegmentSampler
-from keras_bert_ref.data.settings import Settings
-from keras_bert_ref.data.shuffling import shuffled_range
+from keras_bert_ref.data.pretraining.corpus import Corpus
+from keras_bert_ref.data.pretraining.masking import Masker, mask_at_once
+from keras_bert_ref.data.pretraining.segments import Segments, SegmentSampler
+from keras_bert_ref.data.pretraining.settings import Settings
+from keras_bert_ref.data.pretraining.shuffling import shuffled_range
 
 
 def sample_instances(

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 import tqdm
 
-from keras_bert_ref.data.corpus import Corpus
-from keras_bert_ref.data.settings import Settings
+from keras_bert_ref.data.pretraining.corpus import Corpus
+from keras_bert_ref.data.pretraining.settings import Settings
 
 # A vocabulary that fits its text leaves well under one token in a hundred.
 HIGH_UNKNOWN_SHARE = 0.05
