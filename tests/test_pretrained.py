@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_bert_ref import heads
-from keras_bert_ref.checkpoints import folder as files
+from keras_bert_ref.checkpoints import files
 from keras_bert_ref.checkpoints.pretrained import Pretrained
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.modeling import BertModel

@@ -14,8 +14,7 @@ import numpy as np
 import tensorflow as tf
 from absl import app, flags
 
-from keras_bert_ref.checkpoints import folder as files
-from keras_bert_ref.checkpoints import huggingface, keras_hub, tf1
+from keras_bert_ref.checkpoints import files, huggingface, keras_hub, tf1
 from keras_bert_ref.checkpoints.pretrained import Pretrained
 from keras_bert_ref.config import BertConfig
 

@@ -18,7 +18,7 @@ import tensorflow as tf
 from absl import logging
 from safetensors.numpy import save
 
-from keras_bert_ref.checkpoints import folder as files
+from keras_bert_ref.checkpoints import files
 from keras_bert_ref.checkpoints.pretrained import Pretrained
 from keras_bert_ref.config import UNUSED_RELEASED_KEYS, BertConfig
 from keras_bert_ref.heads import CLASSIFIER_DROPOUT

@@ -15,7 +15,7 @@ import tempfile
 import numpy as np
 from absl import logging
 
-from keras_bert_ref.checkpoints import folder as files
+from keras_bert_ref.checkpoints import files
 from keras_bert_ref.checkpoints.pretrained import Pretrained
 from keras_bert_ref.config import BertConfig
 
