@@ -100,7 +100,7 @@ def load(model, prefix: str, optimizer=None) -> LoadReport:
     return report
 
 
-def save(model, prefix: str, optimizer=None) -> None:
+def save(model, prefix: str, optimizer=None, extra=None) -> None:
     """Writes a TF1 checkpoint that the original code loads.
 
     Args:
@@ -108,12 +108,13 @@ def save(model, prefix: str, optimizer=None) -> None:
         prefix: where to; `.index` and `.data-00000-of-00001` are appended.
         optimizer: AdamWeightDecay. If given, its averages and its step are
             written too.
+        extra: dict. Further arrays by their names.
     """
     variables = _variables(model, optimizer)
     tensors = {name: var.numpy() for name, var in variables.items()}
     if optimizer is not None:
         tensors[GLOBAL_STEP] = np.int64(tensors[GLOBAL_STEP])
-    write(prefix, tensors)
+    write(prefix, tensors | (extra or {}))
 
 
 def write(prefix: str, tensors: dict) -> None:

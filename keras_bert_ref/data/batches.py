@@ -1,0 +1,231 @@
+"""Records -> batches: one stream of examples, the same for every worker.
+
+The stream goes through all records again and again, each time in another
+order; the order follows from the seed alone. So a place in the stream is one
+number, how many records were seen, whatever the number of workers: each reads
+the whole stream and parses only its share of every batch.
+"""
+
+import dataclasses
+import gzip
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+# Serialized records held to shuffle among; of smaller data, all.
+SHUFFLE_BUFFER = 100_000
+# A TFRecord: length (8 bytes), its checksum (4), the record, its checksum (4).
+HEADER = struct.Struct("<Q4x")
+FOOTER_SIZE = 4
+CHUNK = 1 << 24
+
+
+@dataclasses.dataclass(frozen=True)
+class Records:
+    """TFRecord files whose examples all have the same features.
+
+    Attributes:
+        paths: the files.
+        schema: features by name, as tf.io.parse_example takes them.
+        num_records: in all files together.
+        vocab_size: ids of words must be smaller.
+    """
+
+    paths: Sequence[str]
+    schema: Mapping[str, tf.io.FixedLenFeature]
+    num_records: int
+    vocab_size: int
+
+
+def find_records(
+    paths: Sequence[str], schema: Mapping, vocab_size: int
+) -> Records:
+    """Counts records and checks each file's first against the schema."""
+    num_records = 0
+    for path in paths:
+        in_file = count_records(path)
+        if in_file:
+            _check_first_record(path, schema)
+        num_records += in_file
+    if not num_records:
+        raise ValueError(
+            f"There is no record in {', '.join(paths)}; training needs at "
+            "least one. Make them with create_pretraining_data.py."
+        )
+    return Records(list(paths), schema, num_records, vocab_size)
+
+
+def count_records(path: str) -> int:
+    """Counts the records of a file; raises where it is cut short."""
+    count = 0
+    for position, end, size in _frames(path):
+        if end > size:
+            raise ValueError(
+                f"{path} is cut short or damaged: record {count}, at byte "
+                f"{position}, would end at byte {end}, but the file has "
+                f"{size}. Make or copy the file again."
+            )
+        count += 1
+    return count
+
+
+def train_batches(
+    records: Records,
+    batch_size: int,
+    seed: int,
+    shuffle: bool = True,
+    records_seen: int = 0,
+    trim_to: int | None = 8,
+    part: int = 0,
+    parts_in_worker: int = 1,
+    parts: int = 1,
+) -> tf.data.Dataset:
+    """Batches without end.
+
+    Args:
+        batch_size: int. Of one replica.
+        records_seen: int. Where in the stream to begin.
+        trim_to: int. Cut padding that all examples of a batch share, leaving
+            a length that is a multiple of this; None: leave all padding.
+        part: int. The first replica of this worker.
+        parts_in_worker: int. How many replicas this worker has.
+        parts: int. How many replicas there are in all; batches of the stream
+            go to them in turn.
+    """
+    epochs_seen, offset = divmod(records_seen, records.num_records)
+    stream = (
+        tf.data.Dataset.range(epochs_seen, np.iinfo(np.int64).max)
+        .flat_map(lambda epoch: _one_epoch(records, seed + epoch, shuffle))
+        .skip(offset)
+        .batch(batch_size, drop_remainder=True)
+    )
+    if parts_in_worker < parts:
+
+        def is_ours(i, _):
+            return (i % parts >= part) & (i % parts < part + parts_in_worker)
+
+        stream = stream.enumerate().filter(is_ours).map(lambda _, batch: batch)
+    return stream.map(
+        lambda batch: trim(parse(batch, records), trim_to),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    ).prefetch(tf.data.AUTOTUNE)
+
+
+def parse(serialized, records: Records) -> dict:
+    """A batch of serialized examples -> features, whole numbers as int32."""
+    batch = tf.io.parse_example(serialized, dict(records.schema))
+    batch = {
+        name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
+        for name, value in batch.items()
+    }
+    largest = tf.reduce_max(batch["input_ids"])
+    check = tf.debugging.Assert(
+        largest < records.vocab_size,
+        [
+            "A record has the id",
+            largest,
+            f"but the model's vocab_size is {records.vocab_size}: the records "
+            "were made with another vocabulary.",
+        ],
+    )
+    with tf.control_dependencies([check]):
+        batch["input_ids"] = tf.identity(batch["input_ids"])
+    return batch
+
+
+def trim(batch: dict, multiple: int | None) -> dict:
+    """Cuts off padding that all examples of a batch share."""
+    if multiple is None:
+        return batch
+    longest = tf.reduce_max(tf.reduce_sum(batch["input_mask"], axis=1))
+    length = (longest + multiple - 1) // multiple * multiple
+    per_token = ("input_ids", "input_mask", "segment_ids")
+    return {
+        name: value[:, :length] if name in per_token else value
+        for name, value in batch.items()
+    }
+
+
+def open_file(path: tf.Tensor) -> tf.data.Dataset:
+    """Serialized examples of a file; compressed if its name ends in .gz."""
+    is_compressed = tf.strings.regex_full_match(path, r".*\.gz")
+    return tf.data.TFRecordDataset(
+        path, compression_type=tf.where(is_compressed, "GZIP", "")
+    )
+
+
+def find_damage(paths: Sequence[str]) -> str | None:
+    """Says which record of which file cannot be read."""
+    for path in paths:
+        frames = _frames(path)
+        records = iter(open_file(tf.constant(path)))
+        for count, (position, _, _) in enumerate(frames):
+            try:
+                next(records)
+            except tf.errors.OpError:
+                return f"record {count}, at byte {position} of {path}"
+    return None
+
+
+def _one_epoch(records: Records, seed, shuffle: bool) -> tf.data.Dataset:
+    files = tf.data.Dataset.from_tensor_slices(list(records.paths))
+    if not shuffle:
+        return files.flat_map(open_file)
+    num_files = len(records.paths)
+    return (
+        files.shuffle(num_files, seed=seed)
+        .interleave(
+            open_file,
+            cycle_length=min(num_files, 8),
+            block_length=16,
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
+        .shuffle(min(records.num_records, SHUFFLE_BUFFER), seed=seed)
+    )
+
+
+def _frames(path: str) -> Iterator[tuple[int, int, int]]:
+    """Where each record begins and ends, and how far the file was read."""
+    with tf.io.gfile.GFile(path, "rb") as raw:
+        file = gzip.GzipFile(fileobj=raw) if path.endswith(".gz") else raw
+        buffer, start, position = b"", 0, 0
+        while True:
+            chunk = file.read(CHUNK)
+            buffer += chunk
+            size = start + len(buffer)
+            while position + HEADER.size <= size:
+                (length,) = HEADER.unpack_from(buffer, position - start)
+                end = position + HEADER.size + length + FOOTER_SIZE
+                if end > size and chunk:
+                    break
+                yield position, end, size
+                position = end
+            if not chunk:
+                if position < size < position + HEADER.size:
+                    yield position, position + HEADER.size, size
+                return
+            buffer, start = buffer[position - start :], position
+
+
+def _check_first_record(path: str, schema: Mapping) -> None:
+    serialized = next(iter(open_file(tf.constant(path)).take(1)))
+    features = tf.train.Example.FromString(serialized.numpy()).features.feature
+    for name, feature in schema.items():
+        if name not in features:
+            raise ValueError(
+                f"The records of {path} have no feature {name}; they have "
+                f"{', '.join(sorted(features))}. Were they made for another "
+                "task?"
+            )
+        kind = features[name].WhichOneof("kind")
+        found = len(getattr(features[name], kind).value)
+        if found != feature.shape[0]:
+            raise ValueError(
+                f"{name} has {found} values in {path}, but the flags ask for "
+                f"{feature.shape[0]}; set --max_seq_length and "
+                "--max_predictions_per_seq to what the records were made with."
+            )

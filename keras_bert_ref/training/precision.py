@@ -1,0 +1,78 @@
+"""Half precision: what this machine can do, and dynamic loss scaling."""
+
+import os
+import subprocess
+import sys
+
+import tensorflow as tf
+from absl import logging
+
+POLICIES = {
+    "float32": "float32",
+    "bfloat16": "mixed_bfloat16",
+    "float16": "mixed_float16",
+}
+# A product large enough for oneDNN to choose its fastest instructions.
+PROBE = """
+import tensorflow as tf
+x = tf.ones((256, 256), tf.bfloat16)
+tf.matmul(x, x).numpy()
+"""
+
+
+def choose_policy(dtype: str) -> str:
+    """The Keras policy of a --dtype; raises if this CPU would crash in it."""
+    if dtype not in POLICIES:
+        raise ValueError(
+            f"--dtype={dtype} is not known; use one of {', '.join(POLICIES)}."
+        )
+    has_accelerator = bool(tf.config.list_physical_devices("GPU"))
+    if dtype == "bfloat16" and not has_accelerator:
+        check_bfloat16()
+    return POLICIES[dtype]
+
+
+def check_bfloat16() -> None:
+    """Multiplies bfloat16 matrices in a child process, which may die of it.
+
+    Some machines announce instructions (AMX) that they then refuse; the first
+    product would end the training without a word.
+    """
+    child = subprocess.run(
+        [sys.executable, "-c", PROBE],
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        capture_output=True,
+        check=False,
+    )
+    if child.returncode:
+        raise ValueError(
+            "This CPU cannot multiply bfloat16 matrices as TensorFlow does "
+            f"it (a trial ended with code {child.returncode}); use "
+            "--dtype=float32, which is faster on a CPU anyway, or set the "
+            "environment variable ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16."
+        )
+    logging.info("bfloat16 works on this CPU (tried in a child process).")
+
+
+class LossScale:
+    """Keeps float16 gradients above zero: doubles while all is well.
+
+    The loss is multiplied by `value` and the gradients divided by it; a step
+    whose gradients overflow all the same is left out and halves the value.
+    """
+
+    def __init__(self, initial: float = 2.0**15, growth_steps: int = 2000):
+        self.growth_steps = growth_steps
+        options = {
+            "trainable": False,
+            "aggregation": tf.VariableAggregation.ONLY_FIRST_REPLICA,
+        }
+        self.value = tf.Variable(initial, dtype=tf.float32, **options)
+        self.good_steps = tf.Variable(0, dtype=tf.int64, **options)
+
+    def update(self, is_finite) -> None:
+        good_steps = tf.where(is_finite, self.good_steps + 1, 0)
+        is_due = good_steps >= self.growth_steps
+        grown = tf.where(is_due, self.value * 2.0, self.value)
+        self.value.assign(tf.where(is_finite, grown, self.value / 2.0))
+        self.good_steps.assign(tf.where(is_due, tf.int64.min * 0, good_steps))

@@ -1,0 +1,112 @@
+"""Saving and resuming: checkpoints a kill at any moment leaves whole."""
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import tensorflow as tf
+from absl import logging
+
+from keras_bert_ref.checkpoints import tf1
+from keras_bert_ref.config import BertConfig
+
+NAME = "model.ckpt"
+# Our own part of a checkpoint; the original ignores names it does not know.
+PREFIX = "keras_bert_ref/"
+RECORDS_SEEN = PREFIX + "records_seen"
+
+
+def latest(output_dir: str) -> str | None:
+    """The newest whole checkpoint of a folder.
+
+    Usually the one the `checkpoint` file names; if that is gone or lacks a
+    file, the one with the most steps that has all of its files.
+    """
+    named = tf.train.latest_checkpoint(output_dir)
+    if named and _is_whole(named):
+        return named
+    whole = [prefix for prefix in _all(output_dir) if _is_whole(prefix)]
+    return whole[-1] if whole else None
+
+
+def step_of(prefix: str) -> int:
+    """The step in a name such as model.ckpt-1000."""
+    return int(prefix.rsplit("-", 1)[-1])
+
+
+def save(
+    output_dir: str, model, optimizer, extra: dict, keep: int | None
+) -> str:
+    """Writes model.ckpt-<step>; removes the oldest beyond `keep`.
+
+    The data come first, the index makes them a checkpoint, and last the
+    `checkpoint` file names it: each step replaces a whole file at once.
+    """
+    step = int(optimizer.iterations.numpy())
+    prefix = os.path.join(output_dir, f"{NAME}-{step}")
+    tf1.save(model, prefix, optimizer, extra)
+    kept = [p for p in _all(output_dir) if _is_whole(p)]
+    dropped = kept[:-keep] if keep else []
+    kept = kept[len(dropped) :]
+    tf.compat.v1.train.update_checkpoint_state(
+        output_dir,
+        os.path.basename(prefix),
+        [os.path.basename(path) for path in kept],
+    )
+    for old in dropped:
+        # The index first: without it the rest is no checkpoint any more.
+        for path in [old + ".index", *tf.io.gfile.glob(old + ".data-*")]:
+            tf.io.gfile.remove(path)
+    logging.info("Saved %s", prefix)
+    return prefix
+
+
+def keep_config(output_dir: str, config: BertConfig) -> None:
+    """Leaves bert_config.json in the folder, so that it loads by itself."""
+    path = os.path.join(output_dir, "bert_config.json")
+    if tf.io.gfile.exists(path):
+        other = BertConfig.from_json_file(path).to_dict()
+        ours = config.to_dict()
+        different = [k for k in ours if ours[k] != other.get(k)]
+        if different and latest(output_dir):
+            key = different[0]
+            raise ValueError(
+                f"{output_dir} holds checkpoints of another architecture: "
+                f"{key} is {other.get(key)} there and {ours[key]} in "
+                "--bert_config_file. Use another --output_dir or that config."
+            )
+    tf.io.gfile.makedirs(output_dir)
+    config.to_json_file(path)
+
+
+@contextmanager
+def watch_for_sigterm() -> Iterator[list[int]]:
+    """Yields a list that fills when the process is asked to end."""
+    received: list[int] = []
+    before = signal.signal(
+        signal.SIGTERM, lambda number, _: received.append(number)
+    )
+    try:
+        yield received
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _all(output_dir: str) -> list[str]:
+    """Checkpoints of a folder, by the number of steps."""
+    pattern = re.compile(rf"{re.escape(NAME)}-\d+\.index")
+    if not tf.io.gfile.isdir(output_dir):
+        return []
+    names = [n for n in tf.io.gfile.listdir(output_dir) if pattern.fullmatch(n)]
+    prefixes = [
+        os.path.join(output_dir, name.removesuffix(".index")) for name in names
+    ]
+    return sorted(prefixes, key=step_of)
+
+
+def _is_whole(prefix: str) -> bool:
+    return tf.io.gfile.exists(prefix + ".index") and bool(
+        tf.io.gfile.glob(prefix + ".data-*")
+    )
