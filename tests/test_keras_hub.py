@@ -92,7 +92,7 @@ def test_backbone_of_a_model_and_back(pretrained):
     assert_same_tensors(Pretrained.of(model).tensors, pretrained.tensors)
 
 
-def test_half_precision_backbone_gives_float32(pretrained):
+def test_half_precision_backbone_gives_float32():
     import keras_hub as hub
 
     kwargs = {arg: getattr(CONFIG, key) for arg, key in keras_hub.SIZES.items()}
