@@ -55,7 +55,6 @@ flags.DEFINE_integer(
     "dupe_factor",
     10,
     "How often to go through the text, masking it anew.",
-    lower_bound=1,
 )
 flags.DEFINE_float("masked_lm_prob", 0.15, "Share of masked positions.")
 flags.DEFINE_float(
@@ -105,10 +104,12 @@ def main(_):
     paths = text_files.find_files(FLAGS.input_file)
     tokenizer = load_tokenizer(FLAGS.vocab_file, FLAGS.do_lower_case)
     settings = make_settings(tokenizer.vocab)
-    if FLAGS.beam_runner:
-        run_beam(paths, tokenizer, settings)
-    else:
-        run_local(paths, tokenizer, settings)
+    summary = Summary()
+    make = run_beam if FLAGS.beam_runner else run_local
+    make(paths, tokenizer, settings, summary)
+    logging.info("Wrote %s:\n%s", FLAGS.output_file, summary.report(settings))
+    if warning := summary.unknown_warning(settings, FLAGS.do_lower_case):
+        logging.warning(warning)
 
 
 def load_tokenizer(vocab_file: str, do_lower_case: bool) -> FullTokenizer:
@@ -120,36 +121,24 @@ def make_settings(vocab: dict[str, int]) -> Settings:
     """Takes all settings from the flags of the same names."""
     names = [field.name for field in dataclasses.fields(Settings)]
     names.remove("vocab")
-    settings = Settings(vocab, **{name: FLAGS[name].value for name in names})
-    wanted = round(settings.max_seq_length * settings.masked_lm_prob)
-    if wanted > settings.max_predictions_per_seq:
-        logging.warning(
-            "masked_lm_prob=%s asks for %d masked positions in a sequence of "
-            "%d, but max_predictions_per_seq=%d allows no more than that; "
-            "raise --max_predictions_per_seq to mask as many.",
-            settings.masked_lm_prob,
-            wanted,
-            settings.max_seq_length,
-            settings.max_predictions_per_seq,
-        )
-    return settings
+    return Settings(vocab, **{name: FLAGS[name].value for name in names})
 
 
 def run_local(
-    paths: list[str], tokenizer: FullTokenizer, settings: Settings
+    paths: list[str],
+    tokenizer: FullTokenizer,
+    settings: Settings,
+    summary: Summary,
 ) -> None:
-    """Makes the examples on this machine, and tells what was made."""
-    outputs = records.expand_outputs(FLAGS.output_file)
+    """Makes the examples on this machine and shows the first of them."""
     generate = sharded.generate if FLAGS.sharded else exact.generate
-    summary = Summary()
     shown = []
+    outputs = records.expand_outputs(FLAGS.output_file)
     with records.open_outputs(outputs) as write:
         for batch in generate(
             paths,
             tokenizer,
             settings,
-            FLAGS.random_seed,
-            FLAGS.dupe_factor,
             FLAGS.num_workers or os.cpu_count(),
             summary,
         ):
@@ -159,14 +148,13 @@ def run_local(
         logging.info(
             "Example: %s", examples.describe(record, tokenizer.inv_vocab)
         )
-    logging.info("Summary:\n%s", summary.report(settings))
-    if warning := summary.unknown_warning(settings, FLAGS.do_lower_case):
-        logging.warning(warning)
-    logging.info("Wrote %d files, the first %s", len(outputs), outputs[0])
 
 
 def run_beam(
-    paths: list[str], tokenizer: FullTokenizer, settings: Settings
+    paths: list[str],
+    tokenizer: FullTokenizer,
+    settings: Settings,
+    summary: Summary,
 ) -> None:
     """Makes the examples in an Apache Beam pipeline."""
     try:
@@ -180,10 +168,9 @@ def run_beam(
         paths,
         tokenizer,
         settings,
-        FLAGS.random_seed,
-        FLAGS.dupe_factor,
         FLAGS.output_file,
         [f"--runner={FLAGS.beam_runner}", *FLAGS.beam_option],
+        summary,
     )
 
 

@@ -32,8 +32,6 @@ def generate(
     paths: list[str],
     tokenizer: FullTokenizer,
     settings: Settings,
-    random_seed: int,
-    dupe_factor: int,
     num_workers: int,
     summary: Summary,
 ) -> Iterator[list[bytes]]:
@@ -43,8 +41,6 @@ def generate(
         paths: text files, read as one stream.
         tokenizer: of the vocabulary in `settings`.
         settings: how to make instances.
-        random_seed: int.
-        dupe_factor: int. How often to go through the corpus.
         num_workers: int. Number of processes; changes nothing but the time.
         summary: is filled in.
     """
@@ -57,8 +53,8 @@ def generate(
         instances, order = sample_instances(
             corpus,
             settings,
-            random.Random(random_seed),
-            dupe_factor,
+            random.Random(settings.random_seed),
+            settings.dupe_factor,
             functools.partial(progress_bar, desc="sampling", unit="document"),
         )
         summary.counts.update(count_instances(instances))

@@ -8,6 +8,7 @@ masked positions with what is to be put there.
 import dataclasses
 
 import numpy as np
+from absl import logging
 
 # As the length of B: there is no B, and no [SEP] after it either.
 NO_SEGMENT = -1
@@ -22,6 +23,8 @@ class Settings:
     vocab: dict[str, int] = dataclasses.field(repr=False)
     max_seq_length: int = 128
     max_predictions_per_seq: int = 20
+    random_seed: int = 12345
+    dupe_factor: int = 10
     masked_lm_prob: float = 0.15
     short_seq_prob: float = 0.1
     do_whole_word_mask: bool = False
@@ -46,6 +49,11 @@ class Settings:
                 f"max_predictions_per_seq={self.max_predictions_per_seq}; set "
                 "--max_predictions_per_seq to 1 or more."
             )
+        if self.dupe_factor < 1:
+            raise ValueError(
+                "The text is gone through at least once, but dupe_factor="
+                f"{self.dupe_factor}; set --dupe_factor to 1 or more."
+            )
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name.endswith("_prob") and not 0 <= value <= 1:
@@ -57,6 +65,17 @@ class Settings:
             raise ValueError(
                 "mask_prob and keep_prob may be 1 together, but "
                 f"{self.mask_prob} + {self.keep_prob} is more; lower one."
+            )
+        wanted = round(self.max_seq_length * self.masked_lm_prob)
+        if wanted > self.max_predictions_per_seq:
+            logging.warning(
+                "masked_lm_prob=%s asks for %d masked positions in a sequence "
+                "of %d, but max_predictions_per_seq=%d; raise "
+                "--max_predictions_per_seq or fewer will be masked.",
+                self.masked_lm_prob,
+                wanted,
+                self.max_seq_length,
+                self.max_predictions_per_seq,
             )
 
     def instance_type(self) -> np.dtype:

@@ -18,6 +18,7 @@ from keras_bert_ref.data.parallel import map_in_order
 from keras_bert_ref.data.pretraining.corpus import Corpus, Encoded, id_type
 from keras_bert_ref.data.pretraining.settings import Settings
 from keras_bert_ref.data.pretraining.shards import (
+    SHARD_BYTES,
     choose_shard,
     count_shards,
     sample_shard,
@@ -38,31 +39,31 @@ def generate(
     paths: list[str],
     tokenizer: FullTokenizer,
     settings: Settings,
-    random_seed: int,
-    dupe_factor: int,
     num_workers: int,
     summary: Summary,
+    shard_bytes: int = SHARD_BYTES,
 ) -> Iterator[list[bytes]]:
     """Yields serialized instances, shard by shard, `dupe_factor` times over.
 
-    The arguments are those of `exact.generate`, the instances others drawn
-    in the same way. A document ends where its file ends.
+    The arguments are those of `exact.generate`, and how much text a shard
+    has; the instances are others, drawn in the same way. A document ends
+    where its file ends.
     """
-    num_shards = count_shards(count_bytes(paths))
+    num_shards = count_shards(count_bytes(paths), shard_bytes)
     with tempfile.TemporaryDirectory(prefix="bert-shards-") as folder:
         with summary.phase("tokenizing"):
             encoded = encode_files(paths, tokenizer, num_workers)
-            sizes = _deal_documents(encoded, folder, random_seed, num_shards)
+            sizes = _deal_documents(
+                encoded, folder, settings.random_seed, num_shards
+            )
         check_documents(sizes.total(), settings.next_sentence_pairs)
         with summary.phase("sampling and writing"):
             tasks = [
                 (shard, copy)
-                for copy in range(dupe_factor)
+                for copy in range(settings.dupe_factor)
                 for shard in sorted(sizes)
             ]
-            sample = functools.partial(
-                _sample_file, folder, settings, random_seed
-            )
+            sample = functools.partial(_sample_file, folder, settings)
             bar = progress_bar(
                 map_in_order(sample, tasks, num_workers),
                 desc="sampling and writing",
@@ -122,7 +123,7 @@ def _paths(folder: str, shard: int) -> tuple[str, str]:
 
 
 def _sample_file(
-    folder: str, settings: Settings, random_seed: int, task: tuple[int, int]
+    folder: str, settings: Settings, task: tuple[int, int]
 ) -> tuple[list[bytes], Counter[str]]:
     """Loads a shard and samples it."""
     shard, copy = task
@@ -132,4 +133,4 @@ def _sample_file(
         np.fromfile(lengths, np.int32),
     )
     corpus = Corpus.from_encoded([encoded])
-    return sample_shard(corpus, settings, random_seed, shard, copy)
+    return sample_shard(corpus, settings, shard, copy)

@@ -29,7 +29,7 @@ SHARD_BYTES = 4 << 20
 BATCH_SIZE = 1024
 
 
-def count_shards(num_bytes: int, shard_bytes: int = SHARD_BYTES) -> int:
+def count_shards(num_bytes: int, shard_bytes: int) -> int:
     """How many shards a corpus of that size makes."""
     return max(1, round(num_bytes / shard_bytes))
 
@@ -66,14 +66,13 @@ def split_documents(parts: Iterable[Encoded]) -> Iterator[Encoded]:
 
 
 def sample_shard(
-    corpus: Corpus, settings: Settings, seed: int, shard: int, copy: int
+    corpus: Corpus, settings: Settings, shard: int, copy: int
 ) -> tuple[list[bytes], Counter[str]]:
     """Draws instances from all documents of a shard once.
 
     Args:
         corpus: the documents of the shard.
         settings: how to make instances.
-        seed: int. The seed of the run.
         shard: int. Which shard it is.
         copy: int, from 0. How often it has been sampled before.
 
@@ -81,7 +80,7 @@ def sample_shard(
         records: serialized instances in random order.
         counts: what they are; with the first copy, the corpus as well.
     """
-    rng = random.Random(f"shard {seed} {shard} {copy}")
+    rng = random.Random(f"shard {settings.random_seed} {shard} {copy}")
     instances, order = sample_instances_at_once(corpus, settings, rng)
     counts = count_instances(instances)
     if copy == 0:

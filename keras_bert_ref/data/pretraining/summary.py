@@ -54,7 +54,7 @@ class Summary:
 
     def unknown_warning(self, settings: Settings, do_lower_case: bool) -> str:
         """Names the likely cause if many tokens are unknown, else ''."""
-        share = self.counts["unknown"] / self.counts["tokens"]
+        share = self.counts["unknown"] / max(self.counts["tokens"], 1)
         if share < HIGH_UNKNOWN_SHARE:
             return ""
         knows_capitals = any(
