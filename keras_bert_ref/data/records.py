@@ -41,6 +41,11 @@ def split_output(name: str) -> tuple[str, int, str]:
         suffix = ".gz" if name.endswith(".gz") else ""
         return name.removesuffix(suffix), 0, suffix
     prefix, before, count, after = match.groups()
+    if int(count) == 0:
+        raise ValueError(
+            f"name@count needs a count of 1 or more, but {name} asks for 0 "
+            "files; change --output_file."
+        )
     return prefix, int(count), before or after or ""
 
 
