@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
 import numpy as np
+from absl import logging
 
 from keras_bert_ref.data.parallel import map_in_order
 from keras_bert_ref.data.pretraining.corpus import Corpus, Encoded, id_type
@@ -57,6 +58,16 @@ def generate(
                 encoded, folder, settings.random_seed, num_shards
             )
         check_documents(sizes.total(), settings.next_sentence_pairs)
+        num_lonely = list(sizes.values()).count(1)
+        if num_lonely and settings.next_sentence_pairs and len(sizes) > 1:
+            logging.warning(
+                "A shard needs 2 documents or more for next-sentence "
+                "prediction, but %d of %d shards have 1: their random next "
+                "segments will come from the same document. Split documents "
+                "of many megabytes, or leave out --sharded.",
+                num_lonely,
+                len(sizes),
+            )
         with summary.phase("sampling and writing"):
             tasks = [
                 (shard, copy)
