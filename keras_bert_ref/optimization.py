@@ -104,10 +104,11 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             grads, _ = clip_gradients(grads, self.clip_norm)
         self.update(grads, trainable_variables)
 
-    def update(self, grads, variables) -> None:
+    def update(self, grads, variables, is_valid=None) -> None:
         """Makes one step with gradients that are summed and clipped.
 
-        A variable without a gradient (None) stays as it is.
+        A variable without a gradient (None) stays as it is; where `is_valid`
+        is given and false, all of them do, and the step counts all the same.
         """
         if not self.built:
             self.build(list(variables))
@@ -117,22 +118,26 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             grads,
             variables,
             tf.cast(self.learning_rate, tf.float32),
+            is_valid,
         )
         self.iterations.assign_add(1)
 
     def _update_on_every_device(
-        self, strategy, grads, variables, learning_rate
+        self, strategy, grads, variables, learning_rate, is_valid
     ):
+        def update(variable, grad, learning_rate, is_valid):
+            self.update_step(grad, variable, learning_rate, is_valid)
+
         for grad, variable in zip(grads, variables, strict=True):
             if grad is not None:
                 strategy.extended.update(
                     variable.value,
-                    lambda var, grad, rate: self.update_step(grad, var, rate),
-                    args=(grad, learning_rate),
+                    update,
+                    args=(grad, learning_rate, is_valid),
                     group=False,
                 )
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(self, gradient, variable, learning_rate, is_valid=None):
         index = self._get_variable_index(variable)
         m, v = self.adam_m[index], self.adam_v[index]
         gradient = tf.convert_to_tensor(gradient)  # sums the rows of a look-up
@@ -141,6 +146,10 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         update = m_next / (tf.sqrt(v_next) + self.epsilon)
         if self.does_decay(self._trainable_variables[index]):
             update += self.weight_decay_rate * variable
+        if is_valid is not None:
+            m_next = tf.where(is_valid, m_next, m)
+            v_next = tf.where(is_valid, v_next, v)
+            update = tf.where(is_valid, update, 0.0)
         self.assign(m, m_next)
         self.assign(v, v_next)
         self.assign_sub(variable, learning_rate * update)

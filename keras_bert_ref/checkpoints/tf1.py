@@ -262,10 +262,12 @@ def _log(prefix: str, report: LoadReport) -> None:
             prefix,
             ", ".join(report.missing),
         )
+    slots = [name for name in report.unused if name.endswith(SLOT_ENDINGS)]
     if report.unused:
         logging.info(
-            "%d variables of %s are not used: %s",
+            "%d variables of %s are not used: %d of Adam, %s",
             len(report.unused),
             prefix,
-            ", ".join(report.unused),
+            len(slots),
+            ", ".join(name for name in report.unused if name not in slots),
         )

@@ -6,8 +6,10 @@ number, how many records were seen, whatever the number of workers: each reads
 the whole stream and parses only its share of every batch.
 """
 
+import contextlib
 import dataclasses
 import gzip
+import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -71,28 +73,61 @@ def count_records(path: str) -> int:
     return count
 
 
-def train_batches(
+def distribute(
+    strategy: tf.distribute.Strategy,
     records: Records,
     batch_size: int,
-    seed: int,
-    shuffle: bool = True,
+    num_batches: int | None = None,
+    **kwargs,
+):
+    """Batches of all replicas together, for the replicas of a strategy.
+
+    Args:
+        batch_size: int. Must be a multiple of the number of replicas.
+        num_batches: int. How many; None: without end.
+        **kwargs: see `stream_batches`.
+    """
+    replicas = strategy.num_replicas_in_sync
+    if batch_size % replicas:
+        raise ValueError(
+            f"A batch of {batch_size} cannot be shared evenly by {replicas} "
+            "replicas; make the batch size a multiple of that."
+        )
+
+    def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        local = replicas // context.num_input_pipelines
+        first = context.input_pipeline_id * local
+        dataset = stream_batches(
+            records,
+            batch_size // replicas,
+            parts=replicas,
+            own_parts=range(first, first + local),
+            **kwargs,
+        )
+        return dataset.take(-1 if num_batches is None else num_batches * local)
+
+    return strategy.distribute_datasets_from_function(make)
+
+
+def stream_batches(
+    records: Records,
+    batch_size: int,
+    seed: int = 0,
+    shuffle: bool = False,
     records_seen: int = 0,
-    trim_to: int | None = 8,
-    part: int = 0,
-    parts_in_worker: int = 1,
+    trim_to: int | None = None,
     parts: int = 1,
+    own_parts: range = range(1),
 ) -> tf.data.Dataset:
-    """Batches without end.
+    """Batches without end, of one worker.
 
     Args:
         batch_size: int. Of one replica.
         records_seen: int. Where in the stream to begin.
         trim_to: int. Cut padding that all examples of a batch share, leaving
             a length that is a multiple of this; None: leave all padding.
-        part: int. The first replica of this worker.
-        parts_in_worker: int. How many replicas this worker has.
-        parts: int. How many replicas there are in all; batches of the stream
-            go to them in turn.
+        parts: int. How many replicas share the stream, batch by batch.
+        own_parts: which of them are this worker's.
     """
     epochs_seen, offset = divmod(records_seen, records.num_records)
     stream = (
@@ -101,10 +136,11 @@ def train_batches(
         .skip(offset)
         .batch(batch_size, drop_remainder=True)
     )
-    if parts_in_worker < parts:
+    if len(own_parts) < parts:
 
         def is_ours(i, _):
-            return (i % parts >= part) & (i % parts < part + parts_in_worker)
+            turn = i % parts
+            return (turn >= own_parts.start) & (turn < own_parts.stop)
 
         stream = stream.enumerate().filter(is_ours).map(lambda _, batch: batch)
     return stream.map(
@@ -127,8 +163,6 @@ def parse(serialized, records: Records) -> dict:
         [
             "A record has the id",
             largest,
-            f"but the model's vocab_size is {records.vocab_size}: the records "
-            "were made with another vocabulary.",
         ],
     )
     with tf.control_dependencies([check]):
@@ -157,7 +191,34 @@ def open_file(path: tf.Tensor) -> tf.data.Dataset:
     )
 
 
-def find_damage(paths: Sequence[str]) -> str | None:
+@contextlib.contextmanager
+def readable_errors(records: Records) -> Iterator[None]:
+    """Says in plain words what is wrong with a record, and where."""
+    try:
+        yield
+    except tf.errors.DataLossError as error:
+        raise ValueError(
+            f"Cannot read {_find_damage(records.paths) or 'a record'}: it is "
+            "damaged. Make or copy the file again."
+        ) from error
+    except tf.errors.InvalidArgumentError as error:
+        if "A record has the id" in str(error):
+            largest = re.search(r"\[A record has the id\] (\d+)", str(error))
+            raise ValueError(
+                f"A record has the word id {largest and largest[1]}, but the "
+                f"model's vocab_size is {records.vocab_size}: the records were "
+                "made with another vocabulary than --bert_config_file has."
+            ) from error
+        if "Key: " in str(error):
+            reason = re.search(r"Key: .*", str(error))
+            raise ValueError(
+                "A record does not fit the flags, unlike the first of its "
+                f"file ({reason[0]}); were files of several kinds joined?"
+            ) from error
+        raise
+
+
+def _find_damage(paths: Sequence[str]) -> str | None:
     """Says which record of which file cannot be read."""
     for path in paths:
         frames = _frames(path)

@@ -1,5 +1,6 @@
 """Which devices train: the choice of a tf.distribute strategy."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -116,13 +117,11 @@ def _replica_names(devices: Devices) -> list[str]:
 
 def _logical_cpus(count: int) -> list[str]:
     """Splits the CPU, unless it is split far enough already."""
-    try:
+    with contextlib.suppress(RuntimeError):  # running already: see below
         tf.config.set_logical_device_configuration(
             tf.config.list_physical_devices("CPU")[0],
             [tf.config.LogicalDeviceConfiguration()] * count,
         )
-    except RuntimeError:
-        pass  # TensorFlow is running; what counts is checked next
     found = len(tf.config.list_logical_devices("CPU"))
     if found < count:
         raise ValueError(

@@ -71,8 +71,8 @@ class LossScale:
         self.good_steps = tf.Variable(0, dtype=tf.int64, **options)
 
     def update(self, is_finite) -> None:
-        good_steps = tf.where(is_finite, self.good_steps + 1, 0)
+        good_steps = (self.good_steps + 1) * tf.cast(is_finite, tf.int64)
         is_due = good_steps >= self.growth_steps
         grown = tf.where(is_due, self.value * 2.0, self.value)
         self.value.assign(tf.where(is_finite, grown, self.value / 2.0))
-        self.good_steps.assign(tf.where(is_due, tf.int64.min * 0, good_steps))
+        self.good_steps.assign(good_steps * tf.cast(~is_due, tf.int64))

@@ -16,6 +16,8 @@ NAME = "model.ckpt"
 # Our own part of a checkpoint; the original ignores names it does not know.
 PREFIX = "keras_bert_ref/"
 RECORDS_SEEN = PREFIX + "records_seen"
+LOSS_SCALE = PREFIX + "loss_scale"
+GOOD_STEPS = PREFIX + "loss_scale_good_steps"
 
 
 def latest(output_dir: str) -> str | None:
@@ -50,11 +52,7 @@ def save(
     kept = [p for p in _all(output_dir) if _is_whole(p)]
     dropped = kept[:-keep] if keep else []
     kept = kept[len(dropped) :]
-    tf.compat.v1.train.update_checkpoint_state(
-        output_dir,
-        os.path.basename(prefix),
-        [os.path.basename(path) for path in kept],
-    )
+    _write_state_file(output_dir, prefix, kept)
     for old in dropped:
         # The index first: without it the rest is no checkpoint any more.
         for path in [old + ".index", *tf.io.gfile.glob(old + ".data-*")]:
@@ -104,6 +102,18 @@ def _all(output_dir: str) -> list[str]:
         os.path.join(output_dir, name.removesuffix(".index")) for name in names
     ]
     return sorted(prefixes, key=step_of)
+
+
+def _write_state_file(output_dir: str, newest: str, kept: list[str]) -> None:
+    """Names the newest checkpoint and all others, as TensorFlow reads it."""
+    lines = [f'model_checkpoint_path: "{os.path.basename(newest)}"\n']
+    for prefix in kept:
+        name = os.path.basename(prefix)
+        lines.append(f'all_model_checkpoint_paths: "{name}"\n')
+    path = os.path.join(output_dir, "checkpoint")
+    with tf.io.gfile.GFile(path + ".unfinished", "w") as file:
+        file.write("".join(lines))
+    tf.io.gfile.rename(path + ".unfinished", path, overwrite=True)
 
 
 def _is_whole(prefix: str) -> bool:
