@@ -25,7 +25,8 @@ $(VENV)/ready: setup.cfg pyproject.toml requirements/constraints.txt
 	touch $@
 
 demo: $(VENV)/ready
-	$(BIN)/python -m keras_bert_ref.samples.demo
+	rm -rf demo_output
+	$(BIN)/python -m keras_bert_ref.samples.demo --output_dir=demo_output
 
 test: $(VENV)/ready lint wheels
 	$(BIN)/python -m pytest
