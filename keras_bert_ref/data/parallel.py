@@ -2,6 +2,7 @@
 
 import collections
 import concurrent.futures
+import gc
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -26,6 +27,8 @@ def map_in_order(
     if num_workers == 1:
         yield from map(function, items)
         return
+    # Shared memory stays shared only if no worker's collector writes to it.
+    gc.freeze()
     pool = concurrent.futures.ProcessPoolExecutor(
         num_workers, initializer=_start_worker, initargs=(function,)
     )
@@ -39,6 +42,7 @@ def map_in_order(
             yield pending.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
+        gc.unfreeze()
 
 
 def _start_worker(function: Callable[[Any], Any]) -> None:
