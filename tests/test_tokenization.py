@@ -237,6 +237,19 @@ def test_basic_tokenizer_splits_symbols_and_punctuation():
     assert words[8:] == ["«", "¿", "x", "_", "y", "~", "`", "^"]
 
 
+def test_ideographs_are_words_up_to_the_ends_of_their_blocks():
+    """Unassigned characters at the ends of the blocks belong to them."""
+    inside = "\u3400\u4dbf\u4e00\u9fff\uf900\ufaff\U00020000\U0002a6df"
+    inside += "\U0002a700\U0002b820\U0002ceaf\U0002f800\U0002fa1f"
+    outside = "\u33ff\u4dc0\u4dff\ua000\uf8ff\ufb00\U0001ffff\U0002a6e0"
+    outside += "\U0002a6ff\U0002ceb0\U0002f7ff\U0002fa20"
+    tokenizer = BasicTokenizer(do_lower_case=False)
+    for char in inside:
+        assert tokenizer.tokenize(f"a{char}b") == ["a", char, "b"]
+    for char in outside:
+        assert tokenizer.tokenize(f"a{char}b") == [f"a{char}b"]
+
+
 def test_wordpiece_alone_takes_any_vocabulary_and_unknown_token():
     vocab = {"ab": 0, "##c": 1, "##ab": 2}
     pieces = WordpieceTokenizer(vocab, "<unk>", max_input_chars_per_word=4)
