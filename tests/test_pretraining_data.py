@@ -163,7 +163,7 @@ def test_map_in_order_passes_errors_on():
         list(map_in_order(int, ["1", "x", "2"], 2))
 
 
-@given(st.integers(0, 300), st.integers(0, 2**32))
+@given(st.integers(0, 2000), st.integers(0, 2**32))
 def test_shuffle_is_that_of_the_library(length, seed):
     ours, theirs = random.Random(seed), random.Random(seed)
     items, expected = list(range(length)), list(range(length))

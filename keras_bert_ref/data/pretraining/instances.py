@@ -44,7 +44,7 @@ def sample_instances(
     for step in progress(range(dupe_factor * corpus.num_documents)):
         for segments in sampler.sample(step % corpus.num_documents):
             positions = masker.draw_positions(segments)
-            replacements = [masker.draw_replacement() for _ in positions]
+            replacements = masker.draw_replacements(len(positions))
             padding = [0] * (num_predictions - len(positions))
             packed += pack(
                 *segments,

@@ -56,14 +56,20 @@ class Masker:
                 positions += word
         return positions
 
-    def draw_replacement(self) -> int:
-        """The id a masked position shows, or KEEP."""
-        rng = self._rng
-        if rng.random() < self._settings.mask_prob:
-            return self._mask_id
-        if rng.random() < self._keep_share:
+    def draw_replacements(self, count: int) -> list[int]:
+        """Ids that masked positions show, or KEEP."""
+        random, mask_prob = self._rng.random, self._settings.mask_prob
+        return [
+            self._mask_id if random() < mask_prob else self._draw_other()
+            for _ in range(count)
+        ]
+
+    def _draw_other(self) -> int:
+        """What is shown where it is not [MASK]."""
+        if self._rng.random() < self._keep_share:
             return KEEP
-        return self._random_ids[rng.randint(0, len(self._random_ids) - 1)]
+        last = len(self._random_ids) - 1
+        return self._random_ids[self._rng.randint(0, last)]
 
     def _join_pieces(
         self, candidates: list[int], segments: Segments
