@@ -51,7 +51,7 @@ def serialize(features: Mapping[str, np.ndarray]) -> list[bytes]:
         np.concatenate(arrays, axis=1)
         for arrays in zip(*examples.parts, strict=True)
     )
-    data = values[keep].tobytes()
+    data = np.compress(keep.ravel(), values.ravel()).tobytes()
     ends = np.cumsum(examples.lengths).tolist()
     starts = [0, *ends[:-1]]
     return [data[a:b] for a, b in zip(starts, ends, strict=True)]
