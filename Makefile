@@ -29,7 +29,7 @@ demo: $(VENV)/ready
 	$(BIN)/python -m keras_bert_ref.samples.demo --output_dir=demo_output
 
 test: $(VENV)/ready lint wheels
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not peers and not beam"
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
@@ -53,7 +53,7 @@ wheels: $(VENV)/ready
 	touch $@
 
 test-tf219: .venv-tf219/ready wheels
-	.venv-tf219/bin/python -m pytest
+	.venv-tf219/bin/python -m pytest -m "not peers and not beam"
 
 .venv-peers/ready: setup.cfg pyproject.toml requirements/constraints.txt
 	$(PYTHON) -m venv .venv-peers
