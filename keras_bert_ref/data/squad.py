@@ -17,7 +17,8 @@ from absl import logging
 
 from keras_bert_ref.data.records import open_outputs
 from keras_bert_ref.data.serialization import serialize
-from keras_bert_ref.data.squad_features import InputFeatures, SquadExample
+from keras_bert_ref.data.squad_features import InputFeatures
+from keras_bert_ref.data.squad_tokens import SquadExample
 from keras_bert_ref.tokenization import whitespace_tokenize
 
 # Only these five end a word, whatever else Unicode holds for white space.
@@ -51,9 +52,15 @@ def read_squad_examples(
         version_2_with_negative: bool. Whether training questions may be
             impossible to answer.
     """
-    return make_examples(
-        read_articles(input_file), is_training, version_2_with_negative
-    )
+    articles = read_articles(input_file)
+    try:
+        return make_examples(articles, is_training, version_2_with_negative)
+    except KeyError as error:
+        raise ValueError(
+            "An article has `paragraphs`, these a `context` and `qas`, these "
+            f"an `id` and a `question`, but {input_file} lacks a {error}; "
+            "check the file."
+        ) from error
 
 
 def make_examples(
@@ -65,18 +72,24 @@ def make_examples(
     examples = []
     for article in articles:
         for paragraph in article["paragraphs"]:
-            context = paragraph["context"]
-            doc_tokens = _WORD.findall(context)
+            words = list(_WORD.finditer(paragraph["context"]))
+            doc_tokens = [word.group() for word in words]
+            word_starts = [word.start() for word in words]
             for question in paragraph["qas"]:
                 example = SquadExample(
                     question["id"], question["question"], doc_tokens
                 )
                 if is_training:
-                    if version_2_with_negative:
-                        example.is_impossible = question.get(
-                            "is_impossible", False
-                        )
-                    if not _add_answer(example, question["answers"], context):
+                    example.is_impossible = (
+                        version_2_with_negative
+                        and question.get("is_impossible", False)
+                    )
+                    if not _add_answer(
+                        example,
+                        question.get("answers", []),
+                        word_starts,
+                        len(paragraph["context"]),
+                    ):
                         continue
                 examples.append(example)
     if not is_training:
@@ -85,7 +98,10 @@ def make_examples(
 
 
 def _add_answer(
-    example: SquadExample, answers: Sequence[Mapping], context: str
+    example: SquadExample,
+    answers: Sequence[Mapping],
+    word_starts: Sequence[int],
+    context_length: int,
 ) -> bool:
     """Adds the answer in words; returns False if it is not there."""
     if example.is_impossible:
@@ -99,25 +115,23 @@ def _add_answer(
             "questions are impossible, set --version_2_with_negative."
         )
     text, offset = answers[0]["text"], answers[0]["answer_start"]
-    starts = [word.start() for word in _WORD.finditer(context)]
-    first = bisect.bisect(starts, offset) - 1
-    last = bisect.bisect(starts, offset + len(text) - 1) - 1
-    is_inside = first >= 0 and offset + len(text) <= len(context)
-    found = " ".join(example.doc_tokens[first : last + 1]) if is_inside else ""
+    end = offset + len(text)
+    found = ""
+    if offset >= 0 and end <= context_length:
+        # A space counts to the word before it; -1 if there is none.
+        first = bisect.bisect(word_starts, offset) - 1
+        last = bisect.bisect(word_starts, end - 1) - 1
+        found = " ".join(example.doc_tokens[first : last + 1])
     wanted = " ".join(whitespace_tokenize(text))
     if not wanted or wanted not in found:
         logging.warning(
-            "Question %s is left out: its answer %r should start at character "
-            "%d of %d, but there is %r.",
-            example.qas_id,
-            text,
-            offset,
-            len(context),
-            found,
+            "Question %s is left out: its answer %r should be at characters "
+            "%d to %d of %d, but the words there are %r.",
+            *(example.qas_id, text, offset, end, context_length, found),
         )
         return False
     example.orig_answer_text = text
-    example.start_position, example.end_position = first, last
+    example.start_position, example.end_position = max(first, 0), last
     return True
 
 

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
-from keras_bert_ref.data.squad_features import InputFeatures, SquadExample
-from keras_bert_ref.tokenization import BasicTokenizer
+from keras_bert_ref.data.squad_features import InputFeatures
+from keras_bert_ref.data.squad_text import get_final_text, join_pieces
+from keras_bert_ref.data.squad_tokens import SquadExample
 
 
 class RawResult(NamedTuple):
@@ -86,7 +86,7 @@ def write_predictions(
         verbose_logging: bool. Tell which answers are whole words for want
             of a way back from their tokens.
     """
-    predictions = Predictions({}, {}, {})
+    nbest, null_odds = {}, {}
     windows = _group_windows(all_examples, all_features, all_results)
     for example, own_windows in zip(all_examples, windows, strict=True):
         null = find_null(own_windows) if version_2_with_negative else None
@@ -97,7 +97,7 @@ def write_predictions(
             text = ""
             if feature is not None:
                 text = get_final_text(
-                    _join_pieces(feature.tokens[start : end + 1]),
+                    join_pieces(feature.tokens[start : end + 1]),
                     _join_words(example, feature, start, end),
                     do_lower_case,
                     verbose_logging,
@@ -111,23 +111,39 @@ def write_predictions(
             answers["empty"] = Answer("empty", 0.0, 0.0)
 
         name = example.qas_id
-        predictions.nbest[name] = _add_probabilities(list(answers.values()))
-        best = next(filter(None, answers), "")
+        nbest[name] = _add_probabilities(list(answers.values()))
         if version_2_with_negative:
             odds = null.start_logit + null.end_logit
+            best = next(filter(None, answers), None)
             if best:
                 odds -= answers[best].start_logit
                 odds -= answers[best].end_logit
-            predictions.null_odds[name] = odds
-            if odds > null_score_diff_threshold:
-                best = ""
-        predictions.answers[name] = best
+            null_odds[name] = odds
 
-    _write_json(output_prediction_file, predictions.answers)
-    _write_json(output_nbest_file, predictions.nbest)
+    answers = choose_answers(nbest, null_odds, null_score_diff_threshold)
+    write_json(output_prediction_file, answers)
+    write_json(output_nbest_file, nbest)
     if version_2_with_negative:
-        _write_json(output_null_log_odds_file, predictions.null_odds)
-    return predictions
+        write_json(output_null_log_odds_file, null_odds)
+    return Predictions(answers, nbest, null_odds)
+
+
+def choose_answers(
+    nbest: Mapping[str, Sequence[Mapping]],
+    null_odds: Mapping[str, float],
+    null_score_diff_threshold: float,
+) -> dict[str, str]:
+    """Returns the best answers; "" where no answer is far enough ahead.
+
+    For the arguments see `Predictions` and `write_predictions`. A question
+    without null odds is always answered.
+    """
+    chosen = {}
+    for name, answers in nbest.items():
+        best = next((a["text"] for a in answers if a["text"]), "")
+        odds = null_odds.get(name, -math.inf)
+        chosen[name] = "" if odds > null_score_diff_threshold else best
+    return chosen
 
 
 def rank_spans(
@@ -144,50 +160,37 @@ def rank_spans(
         start_logit, end_logit: spans are ranked by their sum. Ties keep the
             order of window, rank of the start, rank of the end.
     """
-    columns = []
+    spans = []
     for index, (feature, result) in enumerate(windows):
         start_logits = np.asarray(result.start_logits, np.float64)
-        end_logits = np.asarray(result.end_logits, np.float64)
         starts = find_highest(start_logits, n_best_size)
         starts = starts[starts < len(feature.tokens)]
         starts = starts[feature.token_is_max_context[starts]]
+        end_logits = np.asarray(result.end_logits, np.float64)
         ends = find_highest(end_logits, n_best_size)
         ends = ends[ends < len(feature.tokens)]
         ends = ends[feature.token_to_orig_map[ends] >= 0]
         length = ends - starts[:, None] + 1
         i, j = np.nonzero((length > 0) & (length <= max_answer_length))
         starts, ends = starts[i], ends[j]
-        columns.append(
-            (
-                np.full(len(starts), index),
-                *(starts, ends),
-                *(start_logits[starts], end_logits[ends]),
-            )
-        )
+        logits = start_logits[starts], end_logits[ends]
+        spans.append((np.full(len(starts), index), starts, ends, *logits))
     if null:
-        columns.append(([-1], [0], [0], [null.start_logit], [null.end_logit]))
-    if not columns:
+        spans.append(([-1], [0], [0], [null.start_logit], [null.end_logit]))
+    if not spans:
         return
-    index, start, end, start_logit, end_logit = map(
-        np.concatenate, zip(*columns, strict=True)
-    )
-    for k in np.argsort(-(start_logit + end_logit), kind="stable").tolist():
-        yield (
-            windows[index[k]][0] if index[k] >= 0 else None,
-            int(start[k]),
-            int(end[k]),
-            float(start_logit[k]),
-            float(end_logit[k]),
-        )
+    columns = [np.concatenate(column) for column in zip(*spans, strict=True)]
+    order = np.argsort(-(columns[-2] + columns[-1]), kind="stable")
+    columns = [column[order].tolist() for column in columns]
+    for index, *span in zip(*columns, strict=True):
+        yield windows[index][0] if index >= 0 else None, *span
 
 
 def find_highest(logits: np.ndarray, count: int) -> np.ndarray:
     """Indices of the highest logits, in order; the lower index on ties."""
-    if count < len(logits):
-        lowest = np.partition(logits, -count)[-count]
-        candidates = np.flatnonzero(logits >= lowest)
-    else:
-        candidates = np.arange(len(logits))
+    count = min(count, len(logits))
+    lowest = np.partition(logits, -count)[-count]
+    candidates = np.flatnonzero(logits >= lowest)
     order = np.argsort(-logits[candidates], kind="stable")
     return candidates[order[:count]]
 
@@ -199,45 +202,6 @@ def find_null(windows: Windows) -> Answer:
         for _, result in windows
     ]
     return Answer("", *min(logits, key=sum, default=(0.0, 0.0)))
-
-
-def get_final_text(
-    pred_text: str,
-    orig_text: str,
-    do_lower_case: bool,
-    verbose_logging: bool = False,
-) -> str:
-    """Finds what the tokens of an answer were before they were tokenized.
-
-    An answer may be less than the words it is in: "steve smith" of "Steve
-    Smith's" is "Steve Smith". The words are tokenized anew; their characters
-    before and after, but for spaces, are taken to correspond one to one.
-    Where they cannot, the words stand as they are.
-
-    Args:
-        pred_text: the tokens of the answer, put together.
-        orig_text: the words they are in.
-        do_lower_case: bool. What the tokenizer was told.
-        verbose_logging: bool. Tell when the words stand, and why.
-    """
-    tok_text = " ".join(BasicTokenizer(do_lower_case).tokenize(orig_text))
-    start = tok_text.find(pred_text)
-    # Where in the words the characters are that are no spaces.
-    places = [i for i, char in enumerate(orig_text) if char != " "]
-    if start < 0 or not pred_text or pred_text != pred_text.strip(" "):
-        problem = "the answer is not in it"
-    elif len(places) != len(tok_text.replace(" ", "")):
-        problem = "it has gained or lost characters"
-    else:
-        first = len(tok_text[:start].replace(" ", ""))
-        last = first + len(pred_text.replace(" ", "")) - 1
-        return orig_text[places[first] : places[last] + 1]
-    if verbose_logging:
-        logging.info(
-            "No way back from %r to %r, tokenized %r: %s.",
-            *(pred_text, orig_text, tok_text, problem),
-        )
-    return orig_text
 
 
 def _group_windows(
@@ -262,15 +226,11 @@ def _group_windows(
     return windows
 
 
-def _join_pieces(pieces: Sequence[str]) -> str:
-    text = " ".join(pieces).replace(" ##", "").replace("##", "")
-    return " ".join(text.split())
-
-
 def _join_words(
     example: SquadExample, feature: InputFeatures, start: int, end: int
 ) -> str:
-    first, last = feature.token_to_orig_map[[start, end]]
+    first = feature.token_to_orig_map[start]
+    last = feature.token_to_orig_map[end]
     return " ".join(example.doc_tokens[first : last + 1])
 
 
@@ -291,6 +251,29 @@ def _add_probabilities(answers: Sequence[Answer]) -> list[dict]:
     ]
 
 
-def _write_json(path: str, content: Mapping) -> None:
+# Encodes a dict of an n-best list as if with an indent. Given an indent, the
+# json module works in Python; separators it knows in C.
+_NBEST_ENCODER = json.JSONEncoder(separators=(",\n            ", ": "))
+
+
+def write_json(path: str, content: Mapping) -> None:
+    """Writes what `json.dumps(content, indent=4)` gives, sooner."""
     with tf.io.gfile.GFile(path, "w") as file:
-        file.write(json.dumps(content, indent=4) + "\n")
+        separator = "{\n    "
+        for name, value in content.items():
+            file.write(f"{separator}{json.dumps(name)}: {_format(value)}")
+            separator = ",\n    "
+        file.write("\n}\n" if content else "{}\n")
+
+
+def _format(value: str | float | Sequence[dict]) -> str:
+    if isinstance(value, str | float):
+        return json.dumps(value)
+    items = ",".join(
+        f"""
+        {{
+            {_NBEST_ENCODER.encode(item)[1:-1]}
+        }}"""
+        for item in value
+    )
+    return f"[{items}\n    ]"

@@ -1,59 +1,27 @@
-"""SQuAD questions -> windows over their paragraphs -> features.
+"""SQuAD examples -> windows over their paragraphs -> features.
 
 A model sees `[CLS] question [SEP] text [SEP]`. Where a paragraph is too long,
 windows slide over it, and each makes an input of its own. A token that is in
 several windows counts in the one that shows most of what stands left and
 right of it: there it has its "max context".
-
-All questions about a paragraph share its list of words, which is tokenized
-once. Features are arrays without padding, a tenth of what lists and
-dictionaries take.
 """
 
 import dataclasses
-import functools
 import itertools
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from keras_bert_ref.data.parallel import map_in_order
+from keras_bert_ref.data.squad_tokens import SquadExample, encode_examples
 from keras_bert_ref.tokenization import FullTokenizer
 
 FIRST_UNIQUE_ID = 1_000_000_000
-TEXTS_PER_TASK = 20_000
-
-
-@dataclasses.dataclass(slots=True)
-class SquadExample:
-    """A question about a paragraph; the last four are for training.
-
-    Attributes:
-        qas_id: str. The id of the question.
-        question_text: str.
-        doc_tokens: the words of the paragraph; one list for all questions
-            about it.
-        orig_answer_text: str; "" if there is no answer.
-        start_position: int. The answer's first word in `doc_tokens`; -1 if
-            there is no answer.
-        end_position: int. Likewise its last word.
-        is_impossible: bool. There is no answer.
-    """
-
-    qas_id: str
-    question_text: str
-    doc_tokens: list[str]
-    orig_answer_text: str | None = None
-    start_position: int | None = None
-    end_position: int | None = None
-    is_impossible: bool = False
 
 
 @dataclasses.dataclass(slots=True, eq=False)
 class InputFeatures:
-    """A window: L tokens of `[CLS] question [SEP] text [SEP]`.
+    """A window: L tokens of `[CLS] question [SEP] text [SEP]`, unpadded.
 
     Attributes:
         unique_id: int, counted from 1,000,000,000.
@@ -91,23 +59,6 @@ class Window(NamedTuple):
     length: int
 
 
-class EncodedExample(NamedTuple):
-    """An example in tokens.
-
-    Attributes:
-        text_ids: int32, the whole paragraph.
-        word_index: int32, for each token of the text, which word it is of.
-        query_ids: int32, the question.
-        answer: first and last token of the answer in the text; None if there
-            is no answer, or none is looked for.
-    """
-
-    text_ids: np.ndarray
-    word_index: np.ndarray
-    query_ids: np.ndarray
-    answer: tuple[int, int] | None
-
-
 def convert_examples_to_features(
     examples: Sequence[SquadExample],
     tokenizer: FullTokenizer,
@@ -127,7 +78,7 @@ def convert_examples_to_features(
         doc_stride: int. How far apart windows start.
         max_query_length: int. Longer questions are cut.
         is_training: bool. Whether answers are looked for.
-        output_fn: `list.append`, `FeatureWriter.process_feature` or such.
+        output_fn: `features.append`, a writer (`open_feature_writer`) or such.
         num_workers: int. Processes to tokenize with; default: all
             processors. It does not change the result.
     """
@@ -212,93 +163,6 @@ def find_max_context(windows: Sequence[Window]) -> np.ndarray:
         best_window[part][score > best_score[part]] = index
         best_score[part] = np.maximum(score, best_score[part])
     return best_window
-
-
-def improve_answer_span(
-    text_ids: Sequence[int], first: int, last: int, answer_ids: Sequence[int]
-) -> tuple[int, int]:
-    """Tightens a span of whole words to the tokens of the answer.
-
-    In "(1895-1943)." the answer "1895" is a part of a word. The span stays
-    as it is if the answer, tokenized on its own, is not in it.
-    """
-    length = len(answer_ids)
-    for start in range(first, last + 2 - length):
-        if length and text_ids[start : start + length] == answer_ids:
-            return start, start + length - 1
-    return first, last
-
-
-def encode_examples(
-    examples: Sequence[SquadExample],
-    tokenizer: FullTokenizer,
-    is_training: bool,
-    num_workers: int | None = None,
-) -> Iterator[EncodedExample]:
-    """Tokenizes examples, each paragraph once, on several processors."""
-    paragraphs = {id(e.doc_tokens): e.doc_tokens for e in examples}
-    words = list(itertools.chain.from_iterable(paragraphs.values()))
-    counts = itertools.accumulate(map(len, paragraphs.values()), initial=0)
-    first_words = dict(zip(paragraphs, counts, strict=False))
-    questions = [e.question_text for e in examples]
-    answers = [e.orig_answer_text or "" for e in examples if is_training]
-    encoded = _encode_texts(words + questions + answers, tokenizer, num_workers)
-    for i, example in enumerate(examples):
-        num_words = len(example.doc_tokens)
-        text_ids, bounds = encoded.take(
-            first_words[id(example.doc_tokens)], num_words
-        )
-        query_ids, _ = encoded.take(len(words) + i)
-        answer = None
-        if is_training and not example.is_impossible:
-            answer_ids, _ = encoded.take(len(words) + len(questions) + i)
-            answer = improve_answer_span(
-                text_ids.tolist(),
-                int(bounds[example.start_position]),
-                int(bounds[example.end_position + 1]) - 1,
-                answer_ids.tolist(),
-            )
-        word_index = np.repeat(
-            np.arange(num_words, dtype=np.int32), np.diff(bounds)
-        )
-        yield EncodedExample(text_ids, word_index, query_ids, answer)
-
-
-class _EncodedTexts(NamedTuple):
-    """Texts one after the other; text i is `ids[bounds[i]:bounds[i + 1]]`."""
-
-    ids: np.ndarray
-    bounds: np.ndarray
-
-    def take(self, first: int, count: int = 1) -> "_EncodedTexts":
-        """Takes out so many texts."""
-        bounds = self.bounds[first : first + count + 1]
-        return _EncodedTexts(
-            self.ids[bounds[0] : bounds[-1]], bounds - bounds[0]
-        )
-
-
-def _encode_texts(
-    texts: Sequence[str], tokenizer: FullTokenizer, num_workers: int | None
-) -> _EncodedTexts:
-    starts = range(0, len(texts) or 1, TEXTS_PER_TASK)
-    results = map_in_order(
-        functools.partial(_encode_task, tokenizer),
-        (texts[start : start + TEXTS_PER_TASK] for start in starts),
-        min(num_workers or os.cpu_count(), len(starts)),
-    )
-    ids, lengths = map(np.concatenate, zip(*results, strict=True))
-    return _EncodedTexts(ids, np.concatenate(([0], np.cumsum(lengths))))
-
-
-def _encode_task(
-    tokenizer: FullTokenizer, texts: Sequence[str]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the ids of all texts in one array, and how many each has."""
-    ids = list(map(tokenizer.encode, texts))
-    lengths = np.fromiter(map(len, ids), np.int32, len(ids))
-    flat = itertools.chain.from_iterable(ids)
-    return np.fromiter(flat, np.int32, lengths.sum()), lengths
 
 
 def _frame(values: np.ndarray, offset: int, fill: int) -> np.ndarray:

@@ -11,6 +11,7 @@ one that fits best counts. All scores are percentages.
 
 import argparse
 import json
+import math
 import re
 import string
 from collections import Counter
@@ -148,7 +149,8 @@ def evaluate_v2(
             )
             result[f"best_{metric}"] = best
             # Where no answer at all is best, the official script says 0.0.
-            result[f"best_{metric}_thresh"] = threshold or 0.0
+            is_official = threshold > -math.inf
+            result[f"best_{metric}_thresh"] = threshold if is_official else 0.0
     return result
 
 
@@ -181,7 +183,7 @@ def find_best_threshold(
     metric: str,
     predictions: Mapping[str, str],
     na_probs: Mapping[str, float],
-) -> tuple[float, float | None]:
+) -> tuple[float, float]:
     """Finds up to which number in `na_probs` questions are best answered.
 
     Starting from no answer at all, questions are answered one by one, the
@@ -196,12 +198,12 @@ def find_best_threshold(
 
     Returns:
         score: the highest score on the way.
-        threshold: of the last question answered up to there; None if no
-            answer at all is best.
+        threshold: of the last question answered up to there; minus infinity
+            if no answer at all is best.
     """
     values = getattr(scores, metric)
     score = best_score = sum(not value for value in scores.has_answer.values())
-    best_threshold = None
+    best_threshold = -math.inf
     for name in sorted(na_probs, key=na_probs.__getitem__):
         if name not in values:
             continue
