@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from keras_bert_ref.data.parallel import map_in_order
 from keras_bert_ref.data.pretraining import exact, text_files
 from keras_bert_ref.data.pretraining.corpus import Corpus, encode_block
+from keras_bert_ref.data.pretraining.examples import describe
 from keras_bert_ref.data.pretraining.features import make_features
 from keras_bert_ref.data.pretraining.instances import (
     sample_instances,
@@ -20,6 +21,7 @@ from keras_bert_ref.data.pretraining.instances import (
 from keras_bert_ref.data.pretraining.settings import Settings
 from keras_bert_ref.data.pretraining.shuffling import shuffle
 from keras_bert_ref.data.pretraining.summary import Summary
+from keras_bert_ref.data.serialization import serialize
 from keras_bert_ref.tokenization import FullTokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -426,6 +428,22 @@ def test_summary(tokenizer, tmp_path):
     assert f"padding: {padding:,} (" in report
     for phase in ("tokenizing", "sampling", "writing"):
         assert phase in report
+
+
+def test_describe(tokenizer):
+    features = {
+        "input_ids": np.array([[CLS, 5, MASK, SEP, 7, SEP, 0, 0]]),
+        "input_mask": np.array([[1, 1, 1, 1, 1, 1, 0, 0]]),
+        "segment_ids": np.array([[0, 0, 0, 0, 1, 1, 0, 0]]),
+        "masked_lm_positions": np.array([[2, 4, 0]]),
+        "masked_lm_ids": np.array([[6, 7, 0]]),
+        "masked_lm_weights": np.array([[1, 1, 0]], np.float32),
+        "next_sentence_labels": np.array([[1]]),
+    }
+    (record,) = serialize(features)
+    assert describe(record, tokenizer.inv_vocab) == (
+        "[CLS] a [MASK](b) [SEP] c(c) [SEP] [random next: yes]"
+    )
 
 
 def test_unknown_warning_names_the_cause(tokenizer, tmp_path):
