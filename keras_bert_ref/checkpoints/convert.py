@@ -34,12 +34,13 @@ PARTS = {
 
 
 def read_tf1(path: str) -> Pretrained:
-    """Reads a released folder, or a checkpoint in one; no Adam slots."""
+    """Reads a released folder, or a checkpoint in one; the model alone."""
     config_file, prefix = tf1.find(path)
     tensors = tf1.read(prefix)
     step = tensors.pop(tf1.GLOBAL_STEP, None)
     slots = [name for name in tensors if name.endswith(tf1.SLOT_ENDINGS)]
-    for name in slots:
+    resume = [name for name in tensors if name.startswith(tf1.RESUME_PREFIX)]
+    for name in slots + resume:
         del tensors[name]
     config = BertConfig.from_json_file(config_file)
     pretrained = Pretrained(path, config, tensors)

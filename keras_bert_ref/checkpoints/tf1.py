@@ -16,6 +16,8 @@ from keras_bert_ref.modeling import original_name
 
 GLOBAL_STEP = "global_step"
 SLOT_ENDINGS = ("/adam_m", "/adam_v")
+# Names of what our training needs to resume; the original ignores them.
+RESUME_PREFIX = "keras_bert_ref/"
 # What the encoder cannot do without. Pooler and heads may be missing: many
 # published checkpoints lack them, and fine-tuning starts its head anew.
 ENCODER_PREFIXES = ("bert/embeddings/", "bert/encoder/")

@@ -13,11 +13,9 @@ from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.config import BertConfig
 
 NAME = "model.ckpt"
-# Our own part of a checkpoint; the original ignores names it does not know.
-PREFIX = "keras_bert_ref/"
-RECORDS_SEEN = PREFIX + "records_seen"
-LOSS_SCALE = PREFIX + "loss_scale"
-GOOD_STEPS = PREFIX + "loss_scale_good_steps"
+RECORDS_SEEN = tf1.RESUME_PREFIX + "records_seen"
+LOSS_SCALE = tf1.RESUME_PREFIX + "loss_scale"
+GOOD_STEPS = tf1.RESUME_PREFIX + "loss_scale_good_steps"
 
 
 def latest(output_dir: str) -> str | None:
