@@ -80,7 +80,8 @@ def test_training_checkpoint_loses_its_slots_and_says_so(tmp_path, capsys):
     model.build()
     optimizer = optimization.AdamWeightDecay()
     prefix = tmp_path / "source" / "model.ckpt-0"
-    tf1.save(model, str(prefix), optimizer)
+    resume = {"keras_bert_ref/records_seen": np.int64(9)}
+    tf1.save(model, str(prefix), optimizer, resume)
     CONFIG.to_json_file(str(tmp_path / "source" / "bert_config.json"))
     convert.convert(str(prefix), str(tmp_path / "target"))
     report = capsys.readouterr().out
