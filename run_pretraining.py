@@ -9,7 +9,7 @@ from keras_bert_ref import flags as shared_flags
 from keras_bert_ref import heads, optimization
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.data import batches
-from keras_bert_ref.data.pretraining import text_files
+from keras_bert_ref.data.pretraining import examples, text_files
 from keras_bert_ref.training import (
     distribution,
     loop,
@@ -67,7 +67,9 @@ def main(argv):
     policy = precision.choose_policy(FLAGS.dtype)
     records = batches.find_records(
         text_files.find_files(",".join([FLAGS.input_file, *argv[1:]])),
-        pretraining.schema(FLAGS.max_seq_length, FLAGS.max_predictions_per_seq),
+        examples.make_schema(
+            FLAGS.max_seq_length, FLAGS.max_predictions_per_seq
+        ),
         config.vocab_size,
     )
     if distribution.is_chief(strategy):
@@ -104,14 +106,11 @@ def run_eval(strategy, model, records):
     step = training_run.restore_for_eval(
         model, FLAGS.output_dir, FLAGS.init_checkpoint
     )
-    results = loop.evaluate(
-        strategy,
-        model,
-        pretraining.TASK,
-        batches.distribute(
-            strategy, records, FLAGS.eval_batch_size, FLAGS.max_eval_steps
-        ),
+    dataset = batches.distribute(
+        strategy, records, FLAGS.eval_batch_size, FLAGS.max_eval_steps
     )
+    with batches.readable_errors(records):
+        results = loop.evaluate(strategy, model, pretraining.TASK, dataset)
     results = {"global_step": step, **{k: results[k] for k in EVAL_KEYS}}
     if distribution.is_chief(strategy):
         write_results(

@@ -11,10 +11,13 @@ import dataclasses
 import gzip
 import re
 import struct
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
+
+from keras_bert_ref.data.records import open_file
 
 # Serialized records held to shuffle among; of smaller data, all.
 SHUFFLE_BUFFER = 100_000
@@ -22,6 +25,8 @@ SHUFFLE_BUFFER = 100_000
 HEADER = struct.Struct("<Q4x")
 FOOTER_SIZE = 4
 CHUNK = 1 << 24
+# Features that hold ids of the vocabulary, in whatever task.
+WORD_IDS = ("input_ids", "masked_lm_ids")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,18 +50,18 @@ def find_records(
     paths: Sequence[str], schema: Mapping, vocab_size: int
 ) -> Records:
     """Counts records and checks each file's first against the schema."""
-    num_records = 0
-    for path in paths:
-        in_file = count_records(path)
-        if in_file:
-            _check_first_record(path, schema)
-        num_records += in_file
-    if not num_records:
+    counts = [count_records(path) for path in paths]
+    records = Records(list(paths), schema, sum(counts), vocab_size)
+    if not records.num_records:
         raise ValueError(
             f"There is no record in {', '.join(paths)}; training needs at "
             "least one. Make them with create_pretraining_data.py."
         )
-    return Records(list(paths), schema, num_records, vocab_size)
+    with readable_errors(records):
+        for path, count in zip(paths, counts, strict=True):
+            if count:
+                _check_first_record(path, schema)
+    return records
 
 
 def count_records(path: str) -> int:
@@ -132,7 +137,7 @@ def stream_batches(
     epochs_seen, offset = divmod(records_seen, records.num_records)
     stream = (
         tf.data.Dataset.range(epochs_seen, np.iinfo(np.int64).max)
-        .flat_map(lambda epoch: _one_epoch(records, seed + epoch, shuffle))
+        .flat_map(lambda epoch: _one_epoch(records, seed, epoch, shuffle))
         .skip(offset)
         .batch(batch_size, drop_remainder=True)
     )
@@ -153,42 +158,33 @@ def stream_batches(
 def parse(serialized, records: Records) -> dict:
     """A batch of serialized examples -> features, whole numbers as int32."""
     batch = tf.io.parse_example(serialized, dict(records.schema))
-    batch = {
-        name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
-        for name, value in batch.items()
-    }
-    largest = tf.reduce_max(batch["input_ids"])
+    words = [batch[name] for name in WORD_IDS if name in batch]
+    largest = tf.reduce_max([tf.reduce_max(ids) for ids in words])
     check = tf.debugging.Assert(
-        largest < records.vocab_size,
-        [
-            "A record has the id",
-            largest,
-        ],
+        largest < records.vocab_size, ["A record has the id", largest]
     )
     with tf.control_dependencies([check]):
-        batch["input_ids"] = tf.identity(batch["input_ids"])
-    return batch
+        return {
+            name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
+            for name, value in batch.items()
+        }
 
 
 def trim(batch: dict, multiple: int | None) -> dict:
     """Cuts off padding that all examples of a batch share."""
     if multiple is None:
         return batch
-    longest = tf.reduce_max(tf.reduce_sum(batch["input_mask"], axis=1))
+    mask = batch["input_mask"]
+    longest = tf.reduce_max(mask * tf.range(1, tf.shape(mask)[1] + 1))
+    if "masked_lm_positions" in batch:
+        last = tf.reduce_max(batch["masked_lm_positions"])
+        longest = tf.maximum(longest, last + 1)
     length = (longest + multiple - 1) // multiple * multiple
     per_token = ("input_ids", "input_mask", "segment_ids")
     return {
         name: value[:, :length] if name in per_token else value
         for name, value in batch.items()
     }
-
-
-def open_file(path: tf.Tensor) -> tf.data.Dataset:
-    """Serialized examples of a file; compressed if its name ends in .gz."""
-    is_compressed = tf.strings.regex_full_match(path, r".*\.gz")
-    return tf.data.TFRecordDataset(
-        path, compression_type=tf.where(is_compressed, "GZIP", "")
-    )
 
 
 @contextlib.contextmanager
@@ -231,13 +227,17 @@ def _find_damage(paths: Sequence[str]) -> str | None:
     return None
 
 
-def _one_epoch(records: Records, seed, shuffle: bool) -> tf.data.Dataset:
+def _one_epoch(records: Records, seed: int, epoch, shuffle: bool):
+    """Goes through all records once, in an order of this epoch's own."""
     files = tf.data.Dataset.from_tensor_slices(list(records.paths))
     if not shuffle:
         return files.flat_map(open_file)
+    # Within this function only: elsewhere the seed of the process would join
+    # that of the shuffling.
+    tf.random.set_seed(seed)
     num_files = len(records.paths)
     return (
-        files.shuffle(num_files, seed=seed)
+        files.shuffle(num_files, seed=epoch)
         .interleave(
             open_file,
             cycle_length=min(num_files, 8),
@@ -245,7 +245,7 @@ def _one_epoch(records: Records, seed, shuffle: bool) -> tf.data.Dataset:
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,
         )
-        .shuffle(min(records.num_records, SHUFFLE_BUFFER), seed=seed)
+        .shuffle(min(records.num_records, SHUFFLE_BUFFER), seed=epoch)
     )
 
 
@@ -255,7 +255,13 @@ def _frames(path: str) -> Iterator[tuple[int, int, int]]:
         file = gzip.GzipFile(fileobj=raw) if path.endswith(".gz") else raw
         buffer, start, position = b"", 0, 0
         while True:
-            chunk = file.read(CHUNK)
+            try:
+                chunk = file.read(CHUNK)
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                raise ValueError(
+                    f"{path} is cut short or damaged: it cannot be "
+                    f"decompressed ({error}). Make or copy the file again."
+                ) from error
             buffer += chunk
             size = start + len(buffer)
             while position + HEADER.size <= size:

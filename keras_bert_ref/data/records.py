@@ -104,11 +104,12 @@ def _check_writable(path: str) -> None:
 
 def read_records(paths: Sequence[str]) -> tf.data.Dataset:
     """Serialized examples, one file after the other, compressed or not."""
-
-    def open_file(path: tf.Tensor) -> tf.data.Dataset:
-        is_compressed = tf.strings.regex_full_match(path, r".*\.gz")
-        return tf.data.TFRecordDataset(
-            path, compression_type=tf.where(is_compressed, "GZIP", "")
-        )
-
     return tf.data.Dataset.from_tensor_slices(list(paths)).flat_map(open_file)
+
+
+def open_file(path: tf.Tensor) -> tf.data.Dataset:
+    """Serialized examples of one file."""
+    is_compressed = tf.strings.regex_full_match(path, r".*\.gz")
+    return tf.data.TFRecordDataset(
+        path, compression_type=tf.where(is_compressed, "GZIP", "")
+    )

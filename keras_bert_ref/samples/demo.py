@@ -18,7 +18,7 @@ import tensorflow as tf
 from absl import app, flags
 
 from keras_bert_ref.config import BertConfig
-from keras_bert_ref.data.batches import open_file
+from keras_bert_ref.data.records import read_records
 from keras_bert_ref.heads import BertPretraining
 from keras_bert_ref.tokenization import FullTokenizer
 
@@ -161,7 +161,7 @@ def unigram_accuracy(folder: str) -> float:
     words = {}
     for part in ("train", "heldout"):
         words[part] = collections.Counter()
-        for record in open_file(tf.constant(f"{folder}/{part}.tfrecord")):
+        for record in read_records([f"{folder}/{part}.tfrecord"]):
             features = tf.train.Example.FromString(record.numpy()).features
             ids = features.feature["masked_lm_ids"].int64_list.value
             weights = features.feature["masked_lm_weights"].float_list.value

@@ -6,23 +6,6 @@ from keras_bert_ref import losses
 from keras_bert_ref.training.loop import Task
 
 
-def schema(max_seq_length: int, max_predictions_per_seq: int) -> dict:
-    """Features of a pre-training record."""
-    per_token = tf.io.FixedLenFeature([max_seq_length], tf.int64)
-    per_word = tf.io.FixedLenFeature([max_predictions_per_seq], tf.int64)
-    return {
-        "input_ids": per_token,
-        "input_mask": per_token,
-        "segment_ids": per_token,
-        "masked_lm_positions": per_word,
-        "masked_lm_ids": per_word,
-        "masked_lm_weights": tf.io.FixedLenFeature(
-            [max_predictions_per_seq], tf.float32
-        ),
-        "next_sentence_labels": tf.io.FixedLenFeature([1], tf.int64),
-    }
-
-
 def count(batch) -> dict:
     """What the losses divide by."""
     examples = tf.shape(batch["input_ids"])[0]
