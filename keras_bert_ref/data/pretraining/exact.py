@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from keras_bert_ref.data.parallel import map_in_order
 from keras_bert_ref.data.pretraining.corpus import Corpus
-from keras_bert_ref.data.pretraining.features import make_records
+from keras_bert_ref.data.pretraining.features import BATCH_SIZE, make_records
 from keras_bert_ref.data.pretraining.instances import sample_instances
 from keras_bert_ref.data.pretraining.settings import Settings
 from keras_bert_ref.data.pretraining.summary import (
@@ -24,8 +24,6 @@ from keras_bert_ref.data.pretraining.text_files import (
     encode_files,
 )
 from keras_bert_ref.tokenization import FullTokenizer
-
-BATCH_SIZE = 1024
 
 
 def generate(

@@ -8,6 +8,10 @@ import numpy as np
 from keras_bert_ref.data.pretraining.settings import KEEP, Settings
 from keras_bert_ref.data.serialization import serialize
 
+# How many instances to serialize together: enough for NumPy to pay, few
+# enough to stay in the processor's cache.
+BATCH_SIZE = 1024
+
 
 def make_records(
     tokens: np.ndarray, settings: Settings, instances: np.ndarray

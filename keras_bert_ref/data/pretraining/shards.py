@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from keras_bert_ref.data.pretraining.corpus import Corpus, Encoded
-from keras_bert_ref.data.pretraining.features import make_records
+from keras_bert_ref.data.pretraining.features import BATCH_SIZE, make_records
 from keras_bert_ref.data.pretraining.instances import sample_instances_at_once
 from keras_bert_ref.data.pretraining.settings import Settings
 from keras_bert_ref.data.pretraining.summary import (
@@ -26,7 +26,6 @@ from keras_bert_ref.data.pretraining.summary import (
 # Of text: little enough for any machine, and documents enough to draw random
 # next sentences from.
 SHARD_BYTES = 4 << 20
-BATCH_SIZE = 1024
 
 
 def count_shards(num_bytes: int, shard_bytes: int) -> int:
