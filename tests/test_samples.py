@@ -1,0 +1,157 @@
+"""The texts of the demo: well-formed, and dev apart from train."""
+
+import importlib.resources
+import json
+
+import pytest
+
+from keras_bert_ref.tokenization import BasicTokenizer
+
+SAMPLES = importlib.resources.files("keras_bert_ref.samples")
+FILES = (
+    "README.md",
+    "corpus.txt",
+    "pairs_dev.tsv",
+    "pairs_train.tsv",
+    "questions_dev.json",
+    "questions_train.json",
+)
+PAIR_HEADER = ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"]
+
+
+def read(name: str) -> str:
+    return SAMPLES.joinpath(name).read_bytes().decode()
+
+
+def read_documents() -> list[list[str]]:
+    return [text.split("\n") for text in read("corpus.txt").split("\n\n")]
+
+
+def read_pairs(split: str) -> list[list[str]]:
+    lines = read(f"pairs_{split}.tsv").removesuffix("\n").split("\n")
+    assert lines[0].split("\t") == PAIR_HEADER
+    return [line.split("\t") for line in lines[1:]]
+
+
+def read_paragraphs(split: str) -> list[dict]:
+    articles = json.loads(read(f"questions_{split}.json"))["data"]
+    return [
+        paragraph for article in articles for paragraph in article["paragraphs"]
+    ]
+
+
+def read_questions(split: str) -> list[tuple[str, dict]]:
+    """Returns (context, question) pairs."""
+    return [
+        (paragraph["context"], question)
+        for paragraph in read_paragraphs(split)
+        for question in paragraph["qas"]
+    ]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_file_is_plain_text(name):
+    text = read(name)
+    assert text.isascii()
+    assert text.endswith("\n") and not text.endswith("\n\n")
+    assert "\r" not in text
+    assert all(line == line.rstrip() for line in text.split("\n"))
+
+
+def test_corpus_size():
+    assert 35_000 <= len(read("corpus.txt")) <= 60_000
+    assert 60 <= len(read_documents()) <= 100
+
+
+def test_corpus_is_a_sentence_a_line():
+    documents = read_documents()
+    documents[-1].pop()  # what follows the last line end
+    for sentences in documents:
+        assert 6 <= len(sentences) <= 12
+        for sentence in sentences:
+            assert sentence == sentence.strip()
+            assert sentence[0].isupper() and sentence[-1] in ".?"
+            assert ". " not in sentence and "? " not in sentence
+
+
+def test_no_document_appears_twice():
+    documents = read_documents()
+    assert len({sentences[0] for sentences in documents}) == len(documents)
+
+
+@pytest.mark.parametrize(
+    ("split", "smallest", "largest"), [("train", 160, 200), ("dev", 40, 40)]
+)
+def test_pairs_are_in_the_layout_of_mrpc(split, smallest, largest):
+    rows = read_pairs(split)
+    assert smallest <= len(rows) <= largest
+    assert {len(row) for row in rows} == {len(PAIR_HEADER)}
+    assert all(cell and cell == cell.strip() for row in rows for cell in row)
+    assert {row[0] for row in rows} == {"0", "1"}
+    assert sum(row[0] == "1" for row in rows) * 2 == len(rows)
+
+
+def test_every_sentence_of_the_pairs_has_its_own_id():
+    sentence_of = {}
+    for _, id_1, id_2, string_1, string_2 in read_pairs("train") + read_pairs(
+        "dev"
+    ):
+        assert string_1 != string_2
+        assert sentence_of.setdefault(id_1, string_1) == string_1
+        assert sentence_of.setdefault(id_2, string_2) == string_2
+    assert len(set(sentence_of.values())) == len(sentence_of)
+
+
+def test_no_sentence_of_the_dev_pairs_is_in_train():
+    train, dev = (
+        {sentence for row in read_pairs(split) for sentence in row[3:]}
+        for split in ("train", "dev")
+    )
+    assert not train & dev
+
+
+@pytest.mark.parametrize(
+    ("split", "passages", "questions"),
+    [("train", (20, 30), (120, 150)), ("dev", (5, 10), (25, 30))],
+)
+def test_number_of_questions(split, passages, questions):
+    assert passages[0] <= len(read_paragraphs(split)) <= passages[1]
+    assert questions[0] <= len(read_questions(split)) <= questions[1]
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_every_answer_stands_at_its_start(split):
+    words = BasicTokenizer().tokenize
+    for context, question in read_questions(split):
+        (answer,) = question["answers"]
+        start, text = answer["answer_start"], answer["text"]
+        end = start + len(text)
+        assert text and context[start:end] == text, question["id"]
+        # Whole words only: cutting the context there splits no token.
+        parts = context[:start], text, context[end:]
+        assert [w for part in parts for w in words(part)] == words(context)
+
+
+def test_question_ids_are_unique():
+    questions = read_questions("train") + read_questions("dev")
+    assert len({question["id"] for _, question in questions}) == len(questions)
+
+
+def test_no_dev_passage_is_in_train():
+    train, dev = (
+        {paragraph["context"] for paragraph in read_paragraphs(split)}
+        for split in ("train", "dev")
+    )
+    assert len(train) == len(read_paragraphs("train"))
+    assert len(dev) == len(read_paragraphs("dev"))
+    assert not train & dev
+
+
+def test_dev_asks_only_what_train_has_taught():
+    def kinds(split):
+        return {
+            question["question"].split()[0]
+            for _, question in read_questions(split)
+        }
+
+    assert kinds("dev") <= kinds("train")
