@@ -67,13 +67,9 @@ def find_records(
 def count_records(path: str) -> int:
     """Counts the records of a file; raises where it is cut short."""
     count = 0
-    for position, end, size in _frames(path):
+    for _, end, size in _frames(path):
         if end > size:
-            raise ValueError(
-                f"{path} is cut short or damaged: record {count}, at byte "
-                f"{position}, would end at byte {end}, but the file has "
-                f"{size}. Make or copy the file again."
-            )
+            raise _damage([path])
         count += 1
     return count
 
@@ -193,15 +189,12 @@ def readable_errors(records: Records) -> Iterator[None]:
     try:
         yield
     except tf.errors.DataLossError as error:
-        raise ValueError(
-            f"Cannot read {_find_damage(records.paths) or 'a record'}: it is "
-            "damaged. Make or copy the file again."
-        ) from error
+        raise _damage(records.paths) from error
     except tf.errors.InvalidArgumentError as error:
         if "A record has the id" in str(error):
-            largest = re.search(r"\[A record has the id\] (\d+)", str(error))
+            largest = re.search(r"has the id\] \[?(\d+)", str(error))
             raise ValueError(
-                f"A record has the word id {largest and largest[1]}, but the "
+                f"A record has the word id {largest[1]}, but the "
                 f"model's vocab_size is {records.vocab_size}: the records were "
                 "made with another vocabulary than --bert_config_file has."
             ) from error
@@ -214,17 +207,23 @@ def readable_errors(records: Records) -> Iterator[None]:
         raise
 
 
-def _find_damage(paths: Sequence[str]) -> str | None:
+def _damage(paths: Sequence[str]) -> ValueError:
+    return ValueError(
+        f"Cannot read {_find_damage(paths)}: it is damaged or cut short. Make "
+        "or copy the file again."
+    )
+
+
+def _find_damage(paths: Sequence[str]) -> str:
     """Says which record of which file cannot be read."""
     for path in paths:
-        frames = _frames(path)
         records = iter(open_file(tf.constant(path)))
-        for count, (position, _, _) in enumerate(frames):
+        for count, (position, _, _) in enumerate(_frames(path)):
             try:
                 next(records)
-            except tf.errors.OpError:
+            except (tf.errors.OpError, StopIteration):
                 return f"record {count}, at byte {position} of {path}"
-    return None
+    return f"a record of {', '.join(paths)}"
 
 
 def _one_epoch(records: Records, seed: int, epoch, shuffle: bool):
@@ -232,9 +231,9 @@ def _one_epoch(records: Records, seed: int, epoch, shuffle: bool):
     files = tf.data.Dataset.from_tensor_slices(list(records.paths))
     if not shuffle:
         return files.flat_map(open_file)
-    # Within this function only: elsewhere the seed of the process would join
-    # that of the shuffling.
-    tf.random.set_seed(seed)
+    # This function's own, else the seed of the process would have a say; and
+    # beside an epoch that is a tensor, TensorFlow cannot do with 0.
+    tf.random.set_seed(seed or -1)
     num_files = len(records.paths)
     return (
         files.shuffle(num_files, seed=epoch)

@@ -62,7 +62,12 @@ def choose_strategy(devices: Devices) -> tf.distribute.Strategy:
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Whether this process writes the files all workers share."""
     resolver = strategy.cluster_resolver
-    return resolver is None or resolver.task_id in (None, 0)
+    if resolver is None:
+        return True
+    is_worker = resolver.task_type == "worker"
+    if is_worker and "chief" in resolver.cluster_spec().jobs:
+        return False
+    return resolver.task_id in (None, 0)
 
 
 def _choose_kind(devices: Devices) -> tuple[str, str]:

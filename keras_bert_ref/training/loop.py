@@ -7,7 +7,7 @@ compute what one computes on the whole batch.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import keras
@@ -80,7 +80,7 @@ def make_train_step(
 def train(
     strategy: tf.distribute.Strategy,
     train_step: Callable,
-    batches: Iterable,
+    batches: tf.data.Dataset,
     num_steps: int,
     steps_per_call: int = 1,
     wants_to_stop: Callable[[], bool] = lambda: False,
@@ -88,7 +88,7 @@ def train(
     """Takes steps, one after the other.
 
     Args:
-        batches: of the strategy's replicas, without end.
+        batches: a dataset for the strategy's replicas, without end.
         steps_per_call: int. Steps that run on the devices without coming
             back; only the last one's metrics are seen.
         wants_to_stop: whether this worker was asked to end. The metric `stop`
@@ -105,7 +105,10 @@ def train(
         votes = sum_over_replicas([tf.identity(vote)])
         return {**metrics, "stop": votes[0]}
 
-    @tf.function
+    # One trace serves batches of all lengths.
+    specs = batches.element_spec, tf.TensorSpec([], tf.float32)
+
+    @tf.function(input_signature=specs)
     def run(batch, vote):
         return _first(strategy, strategy.run(step_and_vote, (batch, vote)))
 
@@ -136,7 +139,7 @@ def evaluate(
     strategy: tf.distribute.Strategy,
     model,
     task: Task,
-    batches: Iterable,
+    batches: tf.data.Dataset,
     jit_compile: bool = False,
 ) -> dict[str, float]:
     """Scores a model on batches.
@@ -157,7 +160,7 @@ def evaluate(
             {"loss": loss, **task.metrics(outputs, batch)}
         )
 
-    @tf.function
+    @tf.function(input_signature=(batches.element_spec,))
     def run(batch):
         return _first(strategy, strategy.run(eval_step, args=(batch,)))
 
@@ -171,9 +174,12 @@ def evaluate(
     return {"loss": float(np.mean(losses)), **means}
 
 
-def predict(model, batches: Iterable) -> Iterator:
+def predict(model, batches: tf.data.Dataset) -> Iterator:
     """Yields a model's outputs as arrays, batch by batch, in order."""
-    run = tf.function(lambda batch: model(batch, training=False))
+    run = tf.function(
+        lambda batch: model(batch, training=False),
+        input_signature=(batches.element_spec,),
+    )
     for batch in batches:
         yield tf.nest.map_structure(lambda x: x.numpy(), run(batch))
 

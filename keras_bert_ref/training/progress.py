@@ -8,6 +8,7 @@ import tensorflow as tf
 from absl import logging
 
 from keras_bert_ref.config import BertConfig
+from keras_bert_ref.training import state
 
 METRICS_FILE = "metrics.jsonl"
 CURVES_FILE = "curves.png"
@@ -66,8 +67,9 @@ class Progress:
                 for line in read_metrics(output_dir)
                 if line["step"] <= first_step
             ]
-            with tf.io.gfile.GFile(self.path, "w") as file:
-                file.write("".join(json.dumps(x) + "\n" for x in kept))
+            state.replace_file(
+                self.path, "".join(json.dumps(x) + "\n" for x in kept)
+            )
             self.writer = tf.summary.create_file_writer(output_dir)
 
     def silence(self) -> float:

@@ -150,7 +150,10 @@ def train(
         records_seen=records_seen,
         trim_to=plan.trim_to,
     )
-    reports = _Reports(plan, step, distribution.is_chief(strategy), model)
+    # With loss scaling a gradient may overflow: that step is left out.
+    finite = ("loss",) if loss_scale else ("loss", "gradient_norm")
+    is_chief = distribution.is_chief(strategy)
+    reports = _Reports(plan, step, is_chief, model.config, finite)
     with (
         state.watch_for_sigterm() as signals,
         batches_lib.readable_errors(records),
@@ -183,9 +186,10 @@ def train(
 class _Reports:
     """Collects metrics on the devices and now and then reports them."""
 
-    def __init__(self, plan: Plan, first_step: int, is_chief: bool, model):
+    def __init__(self, plan: Plan, first_step, is_chief, config, finite):
         self.plan = plan
-        self.config = model.config
+        self.config = config
+        self.finite = finite  # what must be a number
         self.progress = progress.Progress(
             plan.output_dir if is_chief else None,
             first_step,
@@ -202,7 +206,7 @@ class _Reports:
             self.flush()
 
     def flush(self) -> None:
-        """Fetches what is pending; raises if a loss was not a number."""
+        """Fetches what is pending; raises if training has gone astray."""
         if not self.pending:
             return
         steps, counts, metrics, waits = zip(*self.pending, strict=True)
@@ -212,13 +216,8 @@ class _Reports:
             for m in metrics
         ]
         for step, values in zip(steps, fetched, strict=True):
-            if not np.isfinite(values["loss"]):
-                raise FloatingPointError(
-                    f"The loss is {values['loss']} at step {step}. The last "
-                    f"good checkpoint is {state.latest(self.plan.output_dir)}; "
-                    "go on from there with a lower --learning_rate or a longer "
-                    "warm-up."
-                )
+            for name in self.finite:
+                self._check(step, name, values[name])
         sequences = sum(counts) * self.plan.batch_size
         means = {"loss": float(np.mean([m["loss"] for m in fetched]))}
         for name, value in fetched[-1].items():
@@ -235,6 +234,14 @@ class _Reports:
         means["input_wait_share"] = sum(waits) / seconds
         rates = {"sequences": sequences, "tokens": sequences * length}
         self.progress.report(steps[-1], means, rates)
+
+    def _check(self, step: int, name: str, value) -> None:
+        if not np.isfinite(value):
+            raise FloatingPointError(
+                f"The {name} is {value} at step {step}. The last good "
+                f"checkpoint is {state.latest(self.plan.output_dir)}; go on "
+                "from there with a lower --learning_rate or a longer warm-up."
+            )
 
 
 def _extra(records_seen: int, loss_scale) -> dict:

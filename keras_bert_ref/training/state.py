@@ -17,6 +17,18 @@ RECORDS_SEEN = tf1.RESUME_PREFIX + "records_seen"
 LOSS_SCALE = tf1.RESUME_PREFIX + "loss_scale"
 GOOD_STEPS = tf1.RESUME_PREFIX + "loss_scale_good_steps"
 
+# What makes an architecture; dropout, for one, may change between runs.
+ARCHITECTURE = (
+    "hidden_act",
+    "hidden_size",
+    "intermediate_size",
+    "max_position_embeddings",
+    "num_attention_heads",
+    "num_hidden_layers",
+    "type_vocab_size",
+    "vocab_size",
+)
+
 
 def latest(output_dir: str) -> str | None:
     """The newest whole checkpoint of a folder.
@@ -47,7 +59,7 @@ def save(
     step = int(optimizer.iterations.numpy())
     prefix = os.path.join(output_dir, f"{NAME}-{step}")
     tf1.save(model, prefix, optimizer, extra)
-    kept = [p for p in _all(output_dir) if _is_whole(p)]
+    kept = [p for p in _all(output_dir) if step_of(p) <= step and _is_whole(p)]
     dropped = kept[:-keep] if keep else []
     kept = kept[len(dropped) :]
     _write_state_file(output_dir, prefix, kept)
@@ -65,7 +77,7 @@ def keep_config(output_dir: str, config: BertConfig) -> None:
     if tf.io.gfile.exists(path):
         other = BertConfig.from_json_file(path).to_dict()
         ours = config.to_dict()
-        different = [k for k in ours if ours[k] != other.get(k)]
+        different = [k for k in ARCHITECTURE if ours[k] != other.get(k)]
         if different and latest(output_dir):
             key = different[0]
             raise ValueError(
@@ -74,7 +86,14 @@ def keep_config(output_dir: str, config: BertConfig) -> None:
                 "--bert_config_file. Use another --output_dir or that config."
             )
     tf.io.gfile.makedirs(output_dir)
-    config.to_json_file(path)
+    replace_file(path, config.to_json_string())
+
+
+def replace_file(path: str, text: str) -> None:
+    """Writes a file that is there as it was, or whole, at any moment."""
+    with tf.io.gfile.GFile(path + ".unfinished", "w") as file:
+        file.write(text)
+    tf.io.gfile.rename(path + ".unfinished", path, overwrite=True)
 
 
 @contextmanager
@@ -108,13 +127,10 @@ def _write_state_file(output_dir: str, newest: str, kept: list[str]) -> None:
     for prefix in kept:
         name = os.path.basename(prefix)
         lines.append(f'all_model_checkpoint_paths: "{name}"\n')
-    path = os.path.join(output_dir, "checkpoint")
-    with tf.io.gfile.GFile(path + ".unfinished", "w") as file:
-        file.write("".join(lines))
-    tf.io.gfile.rename(path + ".unfinished", path, overwrite=True)
+    replace_file(os.path.join(output_dir, "checkpoint"), "".join(lines))
 
 
 def _is_whole(prefix: str) -> bool:
     return tf.io.gfile.exists(prefix + ".index") and bool(
-        tf.io.gfile.glob(prefix + ".data-*")
+        tf.io.gfile.glob(prefix + ".data-?????-of-?????")
     )
