@@ -136,7 +136,7 @@ def test_golden_real_final_text(shared_dir):
         # A character that becomes two, and one that vanishes.
         ("i", "\uac00 i", "\uac00 i"),
         ("b", "a\u200b b", "a\u200b b"),
-        ("", "Words stand", "Words stand"),
+        ("", " words stand ", " words stand "),
         (" b", "a b", "a b"),
         ("b ", "a b c", "a b c"),
     ],

@@ -119,6 +119,19 @@ def test_answers_in_words(answer, words):
     assert not example.is_impossible
 
 
+def test_answers_in_the_space_before_the_first_word(tokenizer):
+    """The original finds them in texts of one word only."""
+    for context, count in ((" ab", 1), (" ab cd", 0)):
+        articles = make_articles(
+            (context, [make_answered("1", context, " ab")])
+        )
+        examples = make_examples(articles, True)
+        assert len(examples) == count
+        for feature in make_features(examples, tokenizer, (32, 8, 8), True):
+            span = slice(feature.start_position, feature.end_position + 1)
+            assert feature.tokens[span] == ["a", "##b"]
+
+
 @pytest.mark.parametrize(
     ("text", "start"),
     [

@@ -147,6 +147,14 @@ def test_no_answer_at_all_may_be_best():
     assert evaluate_v2(data, predictions, odds)["best_f1_thresh"] == 0.0
 
 
+def test_empty_answers_cost_nothing_on_the_way():
+    data = make_data({"1": [], "2": ["x"]})
+    predictions, odds = {"1": "", "2": "x"}, {"1": -3.0, "2": -2.0}
+    scores = score_questions(data, predictions)
+    best = find_best_threshold(scores, "f1", predictions, odds)
+    assert best == (100.0, -2.0)
+
+
 WORDS = st.lists(st.sampled_from("xyz"), max_size=3).map(" ".join)
 
 

@@ -120,12 +120,12 @@ def write_predictions(
                 odds -= answers[best].end_logit
             null_odds[name] = odds
 
-    answers = choose_answers(nbest, null_odds, null_score_diff_threshold)
-    write_json(output_prediction_file, answers)
+    chosen = choose_answers(nbest, null_odds, null_score_diff_threshold)
+    write_json(output_prediction_file, chosen)
     write_json(output_nbest_file, nbest)
     if version_2_with_negative:
         write_json(output_null_log_odds_file, null_odds)
-    return Predictions(answers, nbest, null_odds)
+    return Predictions(chosen, nbest, null_odds)
 
 
 def choose_answers(
