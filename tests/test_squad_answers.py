@@ -1,5 +1,6 @@
 """Logits -> answers: the original's, the definition's, and odd ones."""
 
+import itertools
 import json
 import math
 import re
@@ -20,19 +21,25 @@ from squad_files import (
     open_real,
 )
 
+from keras_bert_ref.data import squad_spans
 from keras_bert_ref.data.squad import (
     make_examples,
     read_articles,
     read_squad_examples,
 )
 from keras_bert_ref.data.squad_answers import (
-    RawResult,
     choose_answers,
-    rank_spans,
+    read_span,
     write_json,
     write_predictions,
 )
-from keras_bert_ref.data.squad_text import get_final_text
+from keras_bert_ref.data.squad_spans import (
+    RawResult,
+    Span,
+    find_highest,
+    rank_spans,
+)
+from keras_bert_ref.data.squad_text import get_final_text, join_pieces
 from keras_bert_ref.metrics.squad import evaluate_v1, evaluate_v2
 from keras_bert_ref.tokenization import FullTokenizer
 
@@ -190,24 +197,36 @@ def rank_by_definition(windows, n_best_size, max_answer_length):
 
 
 # Few different values, so that there are many ties.
-LOGITS = hnp.arrays(
-    np.float32, (4, 2, 20), elements=st.sampled_from([-1.5, -0.0, 0.0, 2.25])
-)
+VALUES = st.sampled_from([-1.5, -0.0, 0.0, 2.25, -math.inf])
+LOGITS = hnp.arrays(np.float32, (5, 2, SIZES[0]), elements=VALUES)
 
 
 @settings(deadline=None)
-@given(LOGITS, st.integers(1, 25), st.integers(1, 6))
-def test_spans_rank_as_defined(logits, n_best_size, max_answer_length):
-    tokenizer = FullTokenizer(VOCAB)
-    _, features = make_windows(tokenizer, "a b c d e f g h i j k l m n o p q")
-    assert len(features) > 2
-    windows = [
-        (feature, RawResult(feature.unique_id, start, end))
-        for feature, (start, end) in zip(features, logits, strict=False)
-    ]
+@given(LOGITS, st.integers(1, 25), st.integers(1, 6), st.integers(1, 3))
+def test_spans_rank_as_defined(
+    logits, n_best_size, max_answer_length, at_a_time
+):
+    contexts = "a b c", "", "a b c d e f g h i j k l m n o p q", "a b"
+    examples, features = make_windows(FullTokenizer(VOCAB), *contexts)
+    assert len(features) == 5
+    questions = [[] for _ in examples]
+    for feature, rows in zip(features, logits, strict=True):
+        # Some batches were trimmed to their longest window.
+        length = len(feature.tokens) if feature.unique_id % 2 else SIZES[0]
+        result = RawResult(feature.unique_id, *rows[:, :length])
+        questions[feature.example_index].append((feature, result))
     sizes = n_best_size, max_answer_length
-    spans = list(rank_spans(windows, *sizes))
-    assert spans == rank_by_definition(windows, *sizes)
+    expected = [rank_by_definition(windows, *sizes) for windows in questions]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(squad_spans, "QUESTIONS_AT_A_TIME", at_a_time)
+        ranked = [list(spans) for spans in rank_spans(questions, *sizes)]
+    assert ranked == expected
+
+
+@given(hnp.arrays(np.float32, (3, 2, 9), elements=VALUES), st.integers(1, 12))
+def test_highest_are_a_stable_sort(logits, count):
+    expected = np.argsort(-logits, kind="stable")[..., :count]
+    np.testing.assert_array_equal(find_highest(logits, count), expected)
 
 
 def make_random_results(features, seed=0, num_logits=SIZES[0]):
@@ -241,11 +260,35 @@ def test_trimmed_logits(tokenizer, tmp_path):
 
 def test_every_window_needs_logits(tokenizer, tmp_path):
     examples, features = make_windows(tokenizer, "a b c", "d e f")
-    results = make_random_results(features)[:1]
-    with pytest.raises(
-        ValueError, match=r"question q1 \(unique_id 1000000001\) .* 1 results"
-    ):
+    results = make_random_results(features)
+    message = r"question q1 \(unique_id 1000000001\) has {} among {} results"
+    with pytest.raises(ValueError, match=message.format("none", 1)):
+        predict(tmp_path, examples, features, results[:1])
+    results[1].end_logits[5] = math.nan
+    with pytest.raises(ValueError, match=message.format("NaN", 2)):
         predict(tmp_path, examples, features, results)
+
+
+ODD_CHARACTERS = "ab A.#-\u0130\uac00é\u200b\u0301東\ufffd[UNK]"
+
+
+@settings(deadline=None)
+@given(st.text(ODD_CHARACTERS, max_size=30), st.booleans())
+def test_all_spans_are_read_by_way_of_their_tokens(text, lower):
+    """Whole words, which take a shorter way, arrive at the same."""
+    tokenizer = FullTokenizer([*VOCAB, "#", "A", "##A", "é"], lower)
+    (example,), features = make_windows(tokenizer, text)
+    for feature in features:
+        places = np.flatnonzero(feature.token_to_orig_map >= 0).tolist()
+        for start, end in itertools.combinations_with_replacement(places, 2):
+            first, last = feature.token_to_orig_map[[start, end]]
+            expected = get_final_text(
+                join_pieces(feature.tokens[start : end + 1]),
+                " ".join(example.doc_tokens[first : last + 1]),
+                lower,
+            )
+            span = Span(feature, start, end, 1.0, 2.0)
+            assert read_span(example, span, lower) == (expected, 1.0, 2.0)
 
 
 # Questions without candidates.

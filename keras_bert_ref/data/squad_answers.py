@@ -6,25 +6,24 @@ and end logits; their text; probabilities over the best. SQuAD v2.0 also ranks
 ahead of all others.
 """
 
+import heapq
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_ref.data.squad_features import InputFeatures
+from keras_bert_ref.data.squad_spans import (
+    RawResult,
+    Span,
+    Windows,
+    rank_spans,
+)
 from keras_bert_ref.data.squad_text import get_final_text, join_pieces
 from keras_bert_ref.data.squad_tokens import SquadExample
-
-
-class RawResult(NamedTuple):
-    """The model's logits for one window, by position."""
-
-    unique_id: int
-    start_logits: Sequence[float]
-    end_logits: Sequence[float]
 
 
 class Answer(NamedTuple):
@@ -33,6 +32,10 @@ class Answer(NamedTuple):
     text: str
     start_logit: float
     end_logit: float
+
+    @property
+    def score(self) -> float:
+        return self.start_logit + self.end_logit
 
 
 class Predictions(NamedTuple):
@@ -47,10 +50,6 @@ class Predictions(NamedTuple):
     answers: dict[str, str]
     nbest: dict[str, list[dict]]
     null_odds: dict[str, float]
-
-
-# The windows of a question, each with what the model says of it.
-Windows = Sequence[tuple[InputFeatures, RawResult]]
 
 
 def write_predictions(
@@ -87,39 +86,23 @@ def write_predictions(
             of a way back from their tokens.
     """
     nbest, null_odds = {}, {}
-    windows = _group_windows(all_examples, all_features, all_results)
-    for example, own_windows in zip(all_examples, windows, strict=True):
-        null = find_null(own_windows) if version_2_with_negative else None
-        answers: dict[str, Answer] = {}  # by text: duplicates are dropped
-        for feature, start, end, *logits in rank_spans(
-            own_windows, n_best_size, max_answer_length, null
-        ):
-            text = ""
-            if feature is not None:
-                text = get_final_text(
-                    join_pieces(feature.tokens[start : end + 1]),
-                    _join_words(example, feature, start, end),
-                    do_lower_case,
-                    verbose_logging,
-                )
-            answers.setdefault(text, Answer(text, *logits))
-            if len(answers) == n_best_size:
-                break
-        if version_2_with_negative:
-            answers.setdefault("", null)
-        elif not answers:
-            answers["empty"] = Answer("empty", 0.0, 0.0)
-
-        name = example.qas_id
-        nbest[name] = _add_probabilities(list(answers.values()))
-        if version_2_with_negative:
-            odds = null.start_logit + null.end_logit
-            best = next(filter(None, answers), None)
-            if best:
-                odds -= answers[best].start_logit
-                odds -= answers[best].end_logit
-            null_odds[name] = odds
-
+    questions = _group_windows(all_examples, all_features, all_results)
+    ranked = rank_spans(questions, n_best_size, max_answer_length)
+    for example, windows, spans in zip(
+        all_examples, questions, ranked, strict=True
+    ):
+        null = find_null(windows) if version_2_with_negative else None
+        found = (
+            read_span(example, span, do_lower_case, verbose_logging)
+            for span in spans
+        )
+        answers = list(_keep_best(found, null, n_best_size))
+        nbest[example.qas_id] = _add_probabilities(answers)
+        if null:
+            best = next((a for a in answers if a.text), Answer("", 0.0, 0.0))
+            null_odds[example.qas_id] = (
+                null.score - best.start_logit - best.end_logit
+            )
     chosen = choose_answers(nbest, null_odds, null_score_diff_threshold)
     write_json(output_prediction_file, chosen)
     write_json(output_nbest_file, nbest)
@@ -146,55 +129,6 @@ def choose_answers(
     return chosen
 
 
-def rank_spans(
-    windows: Windows,
-    n_best_size: int,
-    max_answer_length: int,
-    null: Answer | None = None,
-) -> Iterator[tuple[InputFeatures | None, int, int, float, float]]:
-    """Yields the spans that may answer a question, best first.
-
-    Yields:
-        feature: the window; None for no answer.
-        start, end: the first and the last token of the span.
-        start_logit, end_logit: spans are ranked by their sum. Ties keep the
-            order of window, rank of the start, rank of the end.
-    """
-    spans = []
-    for index, (feature, result) in enumerate(windows):
-        start_logits = np.asarray(result.start_logits, np.float64)
-        starts = find_highest(start_logits, n_best_size)
-        starts = starts[starts < len(feature.tokens)]
-        starts = starts[feature.token_is_max_context[starts]]
-        end_logits = np.asarray(result.end_logits, np.float64)
-        ends = find_highest(end_logits, n_best_size)
-        ends = ends[ends < len(feature.tokens)]
-        ends = ends[feature.token_to_orig_map[ends] >= 0]
-        length = ends - starts[:, None] + 1
-        i, j = np.nonzero((length > 0) & (length <= max_answer_length))
-        starts, ends = starts[i], ends[j]
-        logits = start_logits[starts], end_logits[ends]
-        spans.append((np.full(len(starts), index), starts, ends, *logits))
-    if null:
-        spans.append(([-1], [0], [0], [null.start_logit], [null.end_logit]))
-    if not spans:
-        return
-    columns = [np.concatenate(column) for column in zip(*spans, strict=True)]
-    order = np.argsort(-(columns[-2] + columns[-1]), kind="stable")
-    columns = [column[order].tolist() for column in columns]
-    for index, *span in zip(*columns, strict=True):
-        yield windows[index][0] if index >= 0 else None, *span
-
-
-def find_highest(logits: np.ndarray, count: int) -> np.ndarray:
-    """Indices of the highest logits, in order; the lower index on ties."""
-    count = min(count, len(logits))
-    lowest = np.partition(logits, -count)[-count]
-    candidates = np.flatnonzero(logits >= lowest)
-    order = np.argsort(-logits[candidates], kind="stable")
-    return candidates[order[:count]]
-
-
 def find_null(windows: Windows) -> Answer:
     """Returns "no answer" of the window that gives it the lowest score."""
     logits = [
@@ -204,6 +138,27 @@ def find_null(windows: Windows) -> Answer:
     return Answer("", *min(logits, key=sum, default=(0.0, 0.0)))
 
 
+def read_span(
+    example: SquadExample,
+    span: Span,
+    do_lower_case: bool,
+    verbose_logging: bool = False,
+) -> Answer:
+    """Finds the text of a span in the paragraph."""
+    feature, start, end, *logits = span
+    before, first = feature.token_to_orig_map[start - 1 : start + 1].tolist()
+    last, after = feature.token_to_orig_map[end : end + 2].tolist()
+    text = " ".join(example.doc_tokens[first : last + 1])
+    # Whole words stand as they are, so there is no need to look for them.
+    # Outside of the text is -1: a window may begin or end within a word.
+    if not 0 <= before < first <= last < after:
+        pieces = feature.tokens[start : end + 1]
+        text = get_final_text(
+            join_pieces(pieces), text, do_lower_case, verbose_logging
+        )
+    return Answer(text, *logits)
+
+
 def _group_windows(
     examples: Sequence[SquadExample],
     features: Iterable[InputFeatures],
@@ -211,32 +166,44 @@ def _group_windows(
 ) -> list[Windows]:
     """Brings windows and results together, by question."""
     by_id = {result.unique_id: result for result in results}
-    windows = [[] for _ in examples]
+    questions = [[] for _ in examples]
     for feature in features:
-        if feature.unique_id not in by_id:
+        result = by_id.get(feature.unique_id)
+        if result is None or np.isnan(result[1:]).any():
             raise ValueError(
-                "Every window needs logits, but window "
+                "Every window needs logits that are numbers, but window "
                 f"{feature.doc_span_index} of question "
                 f"{examples[feature.example_index].qas_id} (unique_id "
-                f"{feature.unique_id}) has none among {len(by_id)} results; "
-                "predict all windows."
+                f"{feature.unique_id}) has "
+                f"{'NaN' if result else 'none'} among {len(by_id)} results; "
+                "predict all windows, with a model that has not diverged."
             )
-        result = by_id[feature.unique_id]
-        windows[feature.example_index].append((feature, result))
-    return windows
+        questions[feature.example_index].append((feature, result))
+    return questions
 
 
-def _join_words(
-    example: SquadExample, feature: InputFeatures, start: int, end: int
-) -> str:
-    first = feature.token_to_orig_map[start]
-    last = feature.token_to_orig_map[end]
-    return " ".join(example.doc_tokens[first : last + 1])
+def _keep_best(
+    answers: Iterable[Answer], null: Answer | None, n_best_size: int
+) -> Iterable[Answer]:
+    """Drops duplicates and what is beyond the n best; adds "no answer".
+
+    In v1.1, which knows no such answer, there is always one all the same.
+    """
+    if null:
+        answers = heapq.merge(answers, [null], key=lambda a: -a.score)
+    kept: dict[str, Answer] = {}  # by text
+    for answer in answers:
+        kept.setdefault(answer.text, answer)
+        if len(kept) == n_best_size:
+            break
+    if null:
+        kept.setdefault("", null)
+    return kept.values() or [Answer("empty", 0.0, 0.0)]
 
 
 def _add_probabilities(answers: Sequence[Answer]) -> list[dict]:
     """Makes the n-best list; the probabilities are a softmax over it."""
-    scores = [answer.start_logit + answer.end_logit for answer in answers]
+    scores = [answer.score for answer in answers]
     highest = max(scores)
     weights = [math.exp(score - highest) for score in scores]
     total = sum(weights)
@@ -251,11 +218,6 @@ def _add_probabilities(answers: Sequence[Answer]) -> list[dict]:
     ]
 
 
-# Encodes a dict of an n-best list as if with an indent. Given an indent, the
-# json module works in Python; separators it knows in C.
-_NBEST_ENCODER = json.JSONEncoder(separators=(",\n            ", ": "))
-
-
 def write_json(path: str, content: Mapping) -> None:
     """Writes what `json.dumps(content, indent=4)` gives, sooner."""
     with tf.io.gfile.GFile(path, "w") as file:
@@ -266,14 +228,17 @@ def write_json(path: str, content: Mapping) -> None:
         file.write("\n}\n" if content else "{}\n")
 
 
+# Given an indent, the json module works in Python; separators it knows in C.
+_ENCODE = json.JSONEncoder(separators=(",\n            ", ": ")).encode
+
+
 def _format(value: str | float | Sequence[dict]) -> str:
+    """A value of the files; of an n-best list, dict by dict, with indents."""
     if isinstance(value, str | float):
         return json.dumps(value)
-    items = ",".join(
-        f"""
-        {{
-            {_NBEST_ENCODER.encode(item)[1:-1]}
-        }}"""
-        for item in value
+    dicts = _ENCODE(value)[2:-2]
+    # Nowhere else is there a line end: those in texts are escaped.
+    dicts = dicts.replace(
+        "},\n            {", "\n        },\n        {\n            "
     )
-    return f"[{items}\n    ]"
+    return f"[\n        {{\n            {dicts}\n        }}\n    ]"

@@ -16,7 +16,7 @@ import numpy as np
 from keras_bert_ref.data.parallel import map_in_order
 from keras_bert_ref.tokenization import FullTokenizer
 
-TEXTS_PER_TASK = 20_000
+TEXTS_PER_TASK = 5_000
 
 
 @dataclasses.dataclass(slots=True)
@@ -91,7 +91,7 @@ def encode_examples(
                 answer_ids.tolist(),
             )
         word_index = np.repeat(
-            np.arange(num_words, dtype=np.int32), np.diff(bounds)
+            np.arange(num_words, dtype=np.int32), bounds[1:] - bounds[:-1]
         )
         yield EncodedExample(text_ids, word_index, query_ids, answer)
 
@@ -128,14 +128,23 @@ class _EncodedTexts(NamedTuple):
 def _encode_texts(
     texts: Sequence[str], tokenizer: FullTokenizer, num_workers: int | None
 ) -> _EncodedTexts:
-    starts = range(0, len(texts) or 1, TEXTS_PER_TASK)
+    """Tokenizes each text once, however often it is there."""
+    places = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+    distinct = list(places)
+    firsts = range(0, len(distinct) or 1, TEXTS_PER_TASK)
     results = map_in_order(
         functools.partial(_encode_task, tokenizer),
-        (texts[start : start + TEXTS_PER_TASK] for start in starts),
-        min(num_workers or os.cpu_count(), len(starts)),
+        (distinct[first : first + TEXTS_PER_TASK] for first in firsts),
+        min(num_workers or os.cpu_count(), len(firsts)),
     )
     ids, lengths = map(np.concatenate, zip(*results, strict=True))
-    return _EncodedTexts(ids, np.concatenate(([0], np.cumsum(lengths))))
+    starts = np.cumsum(lengths) - lengths
+
+    place = np.fromiter(map(places.__getitem__, texts), np.int64, len(texts))
+    bounds = np.concatenate(([0], np.cumsum(lengths[place])))
+    # How far each token is from where it is among the distinct texts.
+    shift = np.repeat(starts[place] - bounds[:-1], lengths[place])
+    return _EncodedTexts(ids[np.arange(len(shift)) + shift], bounds)
 
 
 def _encode_task(
@@ -143,6 +152,6 @@ def _encode_task(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the ids of all texts in one array, and how many each has."""
     ids = list(map(tokenizer.encode, texts))
-    lengths = np.fromiter(map(len, ids), np.int32, len(ids))
+    lengths = np.fromiter(map(len, ids), np.int64, len(ids))
     flat = itertools.chain.from_iterable(ids)
     return np.fromiter(flat, np.int32, lengths.sum()), lengths

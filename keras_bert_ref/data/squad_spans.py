@@ -1,0 +1,127 @@
+"""Logits -> spans of tokens that may be answers, best first.
+
+Works on the windows of many questions at a time.
+
+Shapes: N windows, T tokens, K starts and K ends to combine in a window.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_bert_ref.data.squad_features import InputFeatures
+
+QUESTIONS_AT_A_TIME = 256
+
+
+class RawResult(NamedTuple):
+    """The model's logits for one window, by position."""
+
+    unique_id: int
+    start_logits: Sequence[float]
+    end_logits: Sequence[float]
+
+
+class Span(NamedTuple):
+    """From the first to the last token of an answer, in a window."""
+
+    feature: InputFeatures
+    start: int
+    end: int
+    start_logit: float
+    end_logit: float
+
+
+# The windows of a question, each with what the model says of it.
+Windows = Sequence[tuple[InputFeatures, RawResult]]
+
+
+def rank_spans(
+    questions: Sequence[Windows], n_best_size: int, max_answer_length: int
+) -> Iterator[Iterator[Span]]:
+    """Ranks spans by the sum of their logits, for each question.
+
+    In each window the `n_best_size` best starts are combined with as many
+    ends; both must be in the text, the start where it has its max context.
+    Ties keep the order of window, rank of the start, rank of the end.
+    """
+    for first in range(0, len(questions), QUESTIONS_AT_A_TIME):
+        yield from _rank_together(
+            questions[first : first + QUESTIONS_AT_A_TIME],
+            n_best_size,
+            max_answer_length,
+        )
+
+
+def _rank_together(
+    questions: Sequence[Windows], n_best_size: int, max_answer_length: int
+) -> Iterator[Iterator[Span]]:
+    windows = [window for question in questions for window in question]
+    counts = [len(question) for question in questions]
+    question_of = np.repeat(np.arange(len(questions)), counts)  # [N]
+    logits, is_allowed = _stack(windows)  # [2, N, T]: of starts, of ends
+    best = find_highest(logits, n_best_size)  # [2, N, K]
+    logits = np.take_along_axis(logits, best, axis=2)
+    is_allowed = np.take_along_axis(is_allowed, best, axis=2)
+
+    starts, ends = best[0][:, :, None], best[1][:, None, :]
+    is_span = is_allowed[0][:, :, None] & is_allowed[1][:, None, :]  # [N, K, K]
+    is_span &= (starts <= ends) & (ends < starts + max_answer_length)
+    window, i, j = np.nonzero(is_span)
+    start_logit, end_logit = logits[0][window, i], logits[1][window, j]
+    # A stable sort, question by question.
+    order = np.lexsort((-(start_logit + end_logit), question_of[window]))
+    columns = [
+        column[order].tolist()
+        for column in (
+            *(window, best[0][window, i], best[1][window, j]),
+            *(start_logit, end_logit),
+        )
+    ]
+
+    def make_spans(first: int, last: int) -> Iterator[Span]:
+        for k in range(first, last):
+            index, *values = (column[k] for column in columns)
+            yield Span(windows[index][0], *values)
+
+    num_spans = np.bincount(question_of[window], minlength=len(questions))
+    ends = np.cumsum(num_spans).tolist()
+    return map(make_spans, [0, *ends], ends)
+
+
+def _stack(windows: Windows) -> tuple[np.ndarray, np.ndarray]:
+    """Stacks logits, and where an answer may start and end: [2, N, T]."""
+    num_tokens = max((len(r.start_logits) for _, r in windows), default=1)
+    shape = 2, len(windows), num_tokens
+    logits = np.full(shape, -np.inf)
+    is_allowed = np.zeros(shape, bool)
+    for i, (feature, result) in enumerate(windows):
+        logits[0, i, : len(result.start_logits)] = result.start_logits
+        logits[1, i, : len(result.end_logits)] = result.end_logits
+        length = len(feature.tokens)
+        is_allowed[0, i, :length] = feature.token_is_max_context
+        is_allowed[1, i, :length] = feature.token_to_orig_map >= 0
+    return logits, is_allowed
+
+
+def find_highest(logits: np.ndarray, count: int) -> np.ndarray:
+    """Indices of the highest, in order; of equals the first ones.
+
+    Args:
+        logits: float [..., T].
+        count: int K, at most T.
+
+    Returns:
+        int [..., K].
+    """
+    count = min(count, logits.shape[-1])
+    lowest = np.partition(logits, -count)[..., -count, None]
+    is_higher = logits > lowest
+    is_equal = logits == lowest
+    room = count - np.count_nonzero(is_higher, axis=-1, keepdims=True)
+    is_chosen = is_higher | (is_equal & (np.cumsum(is_equal, -1) <= room))
+    indices = np.nonzero(is_chosen)[-1].reshape(*logits.shape[:-1], count)
+    chosen = np.take_along_axis(logits, indices, -1)
+    order = np.argsort(-chosen, kind="stable")
+    return np.take_along_axis(indices, order, -1)
