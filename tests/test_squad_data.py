@@ -1,6 +1,8 @@
 """SQuAD files -> examples -> features -> records."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -448,3 +450,12 @@ def test_no_record_file_is_left_half_written(tokenizer, tmp_path):
             examples, tokenizer, 8, 8, 8, False, process_feature, 1
         )
     assert not list(tmp_path.iterdir())
+
+
+def test_worker_processes_need_no_tensorflow():
+    """Where processes are spawned, not forked, each imports this module."""
+    check = (
+        "import sys, keras_bert_ref.data.squad_tokens;"
+        "assert 'tensorflow' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", check], check=True)

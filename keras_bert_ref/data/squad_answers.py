@@ -223,7 +223,7 @@ def write_json(path: str, content: Mapping) -> None:
     with tf.io.gfile.GFile(path, "w") as file:
         separator = "{\n    "
         for name, value in content.items():
-            file.write(f"{separator}{json.dumps(name)}: {_format(value)}")
+            file.write(f"{separator}{json.dumps(str(name))}: {_format(value)}")
             separator = ",\n    "
         file.write("\n}\n" if content else "{}\n")
 
