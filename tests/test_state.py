@@ -1,0 +1,166 @@
+"""Checkpoints of a run: which one counts, which are kept, who may resume."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_ref import heads, optimization
+from keras_bert_ref.checkpoints import tf1
+from keras_bert_ref.config import BertConfig
+from keras_bert_ref.training import state
+
+CONFIG = BertConfig(
+    vocab_size=20,
+    hidden_size=4,
+    num_hidden_layers=1,
+    num_attention_heads=1,
+    intermediate_size=8,
+    max_position_embeddings=8,
+    type_vocab_size=2,
+)
+
+
+@pytest.fixture(scope="module")
+def model():
+    model = heads.BertPretraining(CONFIG)
+    model.build()
+    return model
+
+
+@pytest.fixture
+def save(model, tmp_path):
+    """A function that saves the model as if so many steps were taken."""
+    optimizer = optimization.create_optimizer(1e-3, 10, 0)
+    optimizer.build(model.trainable_variables)
+
+    def save_at(step: int, keep: int | None = None, extra=None) -> str:
+        optimizer.iterations.assign(step)
+        return state.save(str(tmp_path), model, optimizer, extra or {}, keep)
+
+    return save_at
+
+
+def steps_in(folder) -> list[int]:
+    names = [path.name for path in folder.glob("*.index")]
+    return sorted(state.step_of(n.removesuffix(".index")) for n in names)
+
+
+def test_latest_of_nothing(tmp_path):
+    assert state.latest(str(tmp_path)) is None
+    assert state.latest(str(tmp_path / "absent")) is None
+
+
+def test_save_and_latest(save, tmp_path, model):
+    first = save(9)
+    assert state.latest(str(tmp_path)) == first
+    second = save(100, extra={state.RECORDS_SEEN: np.int64(3200)})
+    assert second == str(tmp_path / "model.ckpt-100")
+    assert state.latest(str(tmp_path)) == second
+    assert state.step_of(second) == 100
+    saved = tf1.read(second)
+    assert saved["global_step"] == 100
+    assert saved["keras_bert_ref/records_seen"] == 3200
+    assert len(saved) == 3 * len(model.trainable_variables) + 2
+
+
+def test_state_file_is_tensorflows(save, tmp_path):
+    prefixes = [save(step) for step in (1, 20, 3)]
+    found = tf.train.get_checkpoint_state(str(tmp_path))
+    assert found.model_checkpoint_path == prefixes[-1]
+    assert list(found.all_model_checkpoint_paths) == [prefixes[0], prefixes[2]]
+    assert tf.train.latest_checkpoint(str(tmp_path)) == prefixes[-1]
+
+
+@pytest.mark.parametrize("ending", [".index", ".data-00000-of-00001"])
+def test_latest_wants_all_files(save, tmp_path, ending):
+    first, second = save(1), save(2)
+    os.remove(second + ending)
+    assert state.latest(str(tmp_path)) == first
+
+
+def test_latest_is_not_misled_by_an_unfinished_file(save, tmp_path):
+    first, second = save(1), save(2)
+    data = second + ".data-00000-of-00001"
+    os.rename(data, data + ".tempstate123")
+    assert state.latest(str(tmp_path)) == first
+
+
+def test_latest_without_state_file(save, tmp_path):
+    save(9), save(10)
+    os.remove(tmp_path / "checkpoint")
+    assert state.latest(str(tmp_path)) == str(tmp_path / "model.ckpt-10")
+
+
+def test_latest_trusts_the_state_file(save, tmp_path):
+    """A later checkpoint that it does not name may not be finished."""
+    save(1)
+    text = (tmp_path / "checkpoint").read_text()
+    save(2)
+    (tmp_path / "checkpoint").write_text(text)
+    assert state.latest(str(tmp_path)) == str(tmp_path / "model.ckpt-1")
+
+
+@pytest.mark.parametrize(
+    "keep, expected", [(1, [11]), (3, [9, 10, 11]), (None, [2, 8, 9, 10, 11])]
+)
+def test_keeps_the_newest(save, tmp_path, keep, expected):
+    for step in (2, 8, 9, 10, 11):
+        save(step, keep)
+    assert steps_in(tmp_path) == expected
+    data = {path.name.split(".data")[0] for path in tmp_path.glob("*.data*")}
+    assert data == {f"model.ckpt-{step}" for step in expected}
+    found = tf.train.get_checkpoint_state(str(tmp_path))
+    assert len(found.all_model_checkpoint_paths) == len(expected)
+
+
+def test_going_back_does_not_remove_what_was_just_saved(save, tmp_path):
+    """Checkpoints of more steps, left by another run, do not count."""
+    save(30), save(40)
+    prefix = save(5, keep=1)
+    assert state.latest(str(tmp_path)) == prefix
+    assert steps_in(tmp_path) == [5, 30, 40]
+
+
+def test_config_stays_beside_the_checkpoints(save, tmp_path):
+    folder = str(tmp_path / "new")
+    state.keep_config(folder, CONFIG)
+    path = os.path.join(folder, "bert_config.json")
+    assert BertConfig.from_json_file(path).to_dict() == CONFIG.to_dict()
+    assert os.listdir(folder) == ["bert_config.json"]
+
+
+def other_config(**changes) -> BertConfig:
+    return BertConfig.from_dict({**CONFIG.to_dict(), **changes})
+
+
+def test_other_architecture_is_refused(save, tmp_path):
+    state.keep_config(str(tmp_path), CONFIG)
+    other = other_config(num_hidden_layers=2)
+    state.keep_config(str(tmp_path), other)  # nothing is trained yet
+    state.keep_config(str(tmp_path), CONFIG)
+    save(1)
+    with pytest.raises(ValueError) as error:
+        state.keep_config(str(tmp_path), other)
+    message = str(error.value)
+    assert f"{tmp_path} holds checkpoints of another architecture" in message
+    assert "num_hidden_layers is 1 there and 2 in" in message
+
+
+def test_other_dropout_is_no_other_architecture(save, tmp_path):
+    state.keep_config(str(tmp_path), CONFIG)
+    save(1)
+    state.keep_config(str(tmp_path), other_config(hidden_dropout_prob=0.3))
+    kept = BertConfig.from_json_file(str(tmp_path / "bert_config.json"))
+    assert kept.hidden_dropout_prob == 0.3
+
+
+def test_sigterm_is_heard_and_handed_back():
+    before = signal.getsignal(signal.SIGTERM)
+    with state.watch_for_sigterm() as received:
+        assert not received
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert received == [signal.SIGTERM]
+    assert signal.getsignal(signal.SIGTERM) == before
