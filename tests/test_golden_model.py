@@ -81,6 +81,7 @@ def test_golden_forward(folder, model):
         assert_close(actual[name], expected[name], name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_golden_training(folder, model, jit_compile):
     golden = np.load(folder / "training.npz")

@@ -82,18 +82,20 @@ def test_no_utils():
     assert not [path for path in MODULES if "util" in path.stem]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "absent"),
     [
-        ("import keras_bert_ref", "numpy"),
-        ("from keras_bert_ref import FullTokenizer", "tensorflow"),
-        ("from keras_bert_ref import BertModel", "keras_hub"),
-        ("from keras_bert_ref import BertModel", "tensorflow_text"),
-        ("from keras_bert_ref import BertModel", "tensorflow_datasets"),
+        ("import keras_bert_ref", {"numpy", "tensorflow"}),
+        ("from keras_bert_ref import FullTokenizer", {"tensorflow"}),
+        (
+            "from keras_bert_ref import BertModel",
+            {"keras_hub", "tensorflow_text", "tensorflow_datasets"},
+        ),
     ],
 )
 def test_import_stays_quick(statement, absent):
-    check = f"{statement}; import sys; assert {absent!r} not in sys.modules"
+    check = f"{statement}; import sys; assert not {absent!r} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", check], check=True)
 
 

@@ -158,6 +158,7 @@ def test_fit_equals_a_loop():
     assert_same_state(state(model, optimizer), expected)
 
 
+@pytest.mark.slow
 def test_replicas_equal_one_device(logical_cpus):
     """Gradients are summed, then clipped: rows of look-ups included."""
     expected = train(*classifier_and_optimizer())
