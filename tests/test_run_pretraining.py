@@ -30,6 +30,8 @@ from keras_bert_ref.training import loop, pretraining, state
 RUNNER = pathlib.Path(__file__).parent.parent / "run_pretraining.py"
 TOLERANCE = 1e-5
 TIMEOUT = 300
+# Ten, now and then: KERAS_BERT_KILLS=10 pytest -k undisturbed
+KILLS = int(os.environ.get("KERAS_BERT_KILLS", "2"))
 
 # Name, type, default, required: all flags of the original.
 ORIGINAL_FLAGS = """
@@ -298,23 +300,42 @@ def test_golden_two_replicas(tmp_path, start, shared_run):
 
 @pytest.mark.slow
 def test_golden_two_workers(tmp_path, start, shared_run):
-    """Two processes train as one. One is killed; started again, both go on
-    from the last checkpoint."""
+    """Two processes train as one. One of them is killed; started again, both
+    go on from the last checkpoint and the losses are those of one device."""
     flags, expected = shared_run
     output_dir = tmp_path / "out"
 
-    def start_workers(*more):
+    def start_workers():
         hosts = f"--worker_hosts={','.join(free_addresses(2))}"
-        return [
-            start(*flags, hosts, f"--task_index={i}", *more) for i in range(2)
-        ]
+        more = hosts, "--save_checkpoints_steps=1"
+        return [start(*flags, *more, f"--task_index={i}") for i in range(2)]
 
-    workers = start_workers()
-    logs = [worker.end_well() for worker in workers]
+    first, second = start_workers()
+    wait_for_step(first, output_dir, len(expected) // 4)
+    second.kill()
+    assert first.wait() != 0  # it cannot go on alone
+    assert 0 < latest_step(output_dir) < len(expected)
+
+    logs = [worker.end_well() for worker in start_workers()]
     for log in logs:
         assert "2 replica(s), multi_worker: 2 --worker_hosts" in log
+        assert "RESUMING from" in log
     assert "Saved" in logs[0] and "Saved" not in logs[1]
     assert_losses(output_dir, expected)
+
+
+def latest_step(output_dir) -> int:
+    newest = state.latest(str(output_dir))
+    return state.step_of(newest) if newest else -1
+
+
+def wait_for_step(command: Command, output_dir, step: int) -> None:
+    """Until a checkpoint of that step or a later one is there."""
+    deadline = time.monotonic() + TIMEOUT
+    while latest_step(output_dir) < step:
+        assert command.process.poll() is None, command.log.read_text()
+        assert time.monotonic() < deadline, command.log.read_text()
+        time.sleep(0.005)
 
 
 def free_addresses(count: int) -> list[str]:
@@ -325,3 +346,97 @@ def free_addresses(count: int) -> list[str]:
     for one in sockets:
         one.close()
     return addresses
+
+
+@pytest.mark.slow
+def test_disturbed_run_ends_like_an_undisturbed_one(
+    golden_dir, tmp_path, start
+):
+    """Asked to end, then killed at random moments, and resumed each time:
+    the last checkpoint is the same to the bit."""
+    rows = golden_training.examples(golden_dir)
+    for i, part in enumerate([rows[:30], rows[30:]]):
+        golden_training.write_records(tmp_path / f"{i}.tfrecord", part)
+    config = json.loads((golden_dir / "model/bert_config.json").read_text())
+    config["hidden_dropout_prob"] = 0.1
+    config["attention_probs_dropout_prob"] = 0.1
+    config_file = tmp_path / "bert_config.json"
+    config_file.write_text(json.dumps(config))
+    num_steps = 100 * (KILLS + 2)
+
+    def start_in(name):
+        return start(
+            *golden_flags(golden_dir, tmp_path / name),
+            f"--bert_config_file={config_file}",
+            f"--input_file={tmp_path}/*.tfrecord",
+            f"--num_train_steps={num_steps}",
+            "--learning_rate=1e-4",
+            "--save_checkpoints_steps=7",
+            "--log_steps=20",
+            "--deterministic",
+            "--shuffle",
+        )
+
+    undisturbed = start_in("undisturbed")
+    output_dir = tmp_path / "disturbed"
+    command = start_in("disturbed")
+    wait_for_step(command, output_dir, 50)
+    command.process.send_signal(signal.SIGTERM)
+    assert command.wait() == 128 + signal.SIGTERM, command.log.read_text()
+    log = command.log.read_text()
+    (stopped_at,) = re.findall(rf"end at step (\d+) of {num_steps}; all", log)
+    assert int(stopped_at) == latest_step(output_dir)
+
+    for _ in range(KILLS):
+        command = start_in("disturbed")
+        steps = random.randrange(20, 100)
+        wait_for_step(command, output_dir, latest_step(output_dir) + steps)
+        time.sleep(random.uniform(0.0, 0.1))
+        command.kill()
+        assert command.process.returncode == -signal.SIGKILL
+    log = start_in("disturbed").end_well()
+    assert f"RESUMING from {output_dir}/model.ckpt-" in log
+    undisturbed.end_well()
+    name = f"model.ckpt-{num_steps}"
+    assert_equal_to_the_bit(output_dir / name, tmp_path / "undisturbed" / name)
+    steps = [line["step"] for line in read_metrics(output_dir)]
+    assert steps == sorted(set(steps)) and steps[-1] == num_steps
+
+
+@pytest.mark.slow
+def test_flags(start):
+    command = start("--helpxml")
+    command.wait()
+    text = command.log.read_text()
+    found = {
+        flag.findtext("name"): (
+            flag.findtext("type"),
+            flag.findtext("default") or "None",
+        )
+        for flag in ET.fromstring(text[text.index("<?xml") :]).iter("flag")
+    }
+    assert len(ORIGINAL_TABLE) == 22
+    for name, kind, default, _ in ORIGINAL_TABLE:
+        assert found[name] == (kind, default), name
+
+
+@pytest.mark.slow
+def test_required_flags(start):
+    command = start("--do_train")
+    assert command.wait() != 0
+    log = command.log.read_text()
+    for name, _, _, required in ORIGINAL_TABLE:
+        message = f"--{name} must have a value other than None"
+        assert (message in log) == (required == "required"), name
+
+
+@pytest.mark.slow
+def test_nothing_to_do(golden_dir, tmp_path, start):
+    """An error is a line that says what to change, without a traceback."""
+    flags = golden_flags(golden_dir, tmp_path / "out")
+    command = start(*flags, "--input_file=none", "--nodo_train")
+    assert command.wait() == 1
+    log = command.log.read_text()
+    assert "Nothing to do: set --do_train, --do_eval or both." in log
+    assert "Traceback" not in log
+    assert not (tmp_path / "out").exists()
