@@ -165,7 +165,7 @@ def test_golden_run(golden_dir, tmp_path, start):
     steps = len(golden["losses"])
     expected = tf1.read(str(golden_dir / "model" / f"model.ckpt-{steps}"))
     actual = tf1.read(str(output_dir / f"model.ckpt-{steps}"))
-    own = {name for name in actual if name.startswith(state.PREFIX)}
+    own = {name for name in actual if name.startswith(tf1.RESUME_PREFIX)}
     assert actual.keys() - own == expected.keys()
     for name, value in expected.items():
         assert actual[name].dtype == value.dtype, name
