@@ -263,6 +263,7 @@ def test_compiled_equals_not(plain):
     assert_same_metrics(run, plain)
 
 
+@pytest.mark.slow
 def test_loop_on_the_device_equals_single_steps(plain):
     run = Run(BATCHES, steps_per_call=2)
     assert_same(run, plain)

@@ -12,6 +12,9 @@ from keras_bert_ref.data import batches
 from keras_bert_ref.data.pretraining.examples import make_schema
 from keras_bert_ref.training import precision, pretraining, progress, run, state
 
+# Each of them traces a training step, most of them several.
+pytestmark = pytest.mark.slow
+
 LENGTH, WORDS, VOCAB_SIZE = 12, 2, 30
 CONFIG = BertConfig(
     vocab_size=VOCAB_SIZE,
