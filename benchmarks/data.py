@@ -29,7 +29,8 @@ ROOT = pathlib.Path(__file__).parent.parent
 RUNNER = ROOT / "create_pretraining_data.py"
 MEGABYTE = 1_000_000
 
-# The original release on this corpus and the same machine, one core.
+# The original release on this corpus: measured once, on one core of another
+# machine of the same size; see the page for its speed on this one.
 ORIGINAL_TOKENS = 0.22e6
 ORIGINAL_INSTANCES = 2190
 
@@ -45,7 +46,8 @@ the whole command with `--dupe_factor=10`, from its start to its end, the import
 of TensorFlow included. Memory is the peak of all processes together. RSS is the
 sum of their resident pages, and so counts the libraries once for each process;
 allocated is what no file stands behind, shared pages counted once. The numbers
-of the original are from one core of the same machine.
+of the original were measured before, on one core of another machine, not in
+this run.
 
 {tables}
 """
