@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 from absl import app, flags, logging
 
-from keras_bert_ref.training import distribution
+from keras_bert_ref.training import distribution, precision
 from keras_bert_ref.training import run as training_run
 
 FLAGS = flags.FLAGS
@@ -59,7 +59,7 @@ def define_engine_flags() -> None:
     flags.DEFINE_enum(
         "distribution",
         "auto",
-        ["auto", "one_device", "mirrored", "multi_worker", "tpu"],
+        distribution.KINDS,
         "The devices to train on; auto takes a TPU if asked for, the workers "
         "of --worker_hosts or TF_CONFIG, else all GPUs of this machine.",
     )
@@ -78,7 +78,7 @@ def define_engine_flags() -> None:
     flags.DEFINE_enum(
         "dtype",
         "float32",
-        ["float32", "bfloat16", "float16"],
+        list(precision.POLICIES),
         "Precision of the products; variables stay in float32.",
     )
     flags.DEFINE_bool(

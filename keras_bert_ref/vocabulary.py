@@ -124,15 +124,7 @@ def count_words(
 def _count_block(
     tokenizer: BasicTokenizer, block: Block
 ) -> tuple[int, Mapping[str, int]]:
-    try:
-        text = block.text.decode()
-    except UnicodeDecodeError as error:
-        line = block.first_line + block.text.count(b"\n", 0, error.start)
-        raise ValueError(
-            f"Text must be UTF-8, but line {line} of {block.path} is not "
-            f"({error.reason}); convert the file to UTF-8."
-        ) from None
-    words = tokenizer.tokenize(text)
+    words = tokenizer.tokenize(block.decode())
     return len(block.text) + 1, dict(collections.Counter(words))
 
 

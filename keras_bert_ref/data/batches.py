@@ -9,6 +9,7 @@ the whole stream and parses only its share of every batch.
 import contextlib
 import dataclasses
 import gzip
+import math
 import re
 import struct
 import zlib
@@ -289,9 +290,10 @@ def _check_first_record(path: str, schema: Mapping) -> None:
             )
         kind = features[name].WhichOneof("kind")
         found = len(getattr(features[name], kind).value)
-        if found != feature.shape[0]:
+        wanted = math.prod(feature.shape)  # 1 for a scalar, whose shape is []
+        if found != wanted:
             raise ValueError(
                 f"{name} has {found} values in {path}, but the flags ask for "
-                f"{feature.shape[0]}; set --max_seq_length and "
+                f"{wanted}; set --max_seq_length and "
                 "--max_predictions_per_seq to what the records were made with."
             )

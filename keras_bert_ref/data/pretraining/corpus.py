@@ -25,6 +25,18 @@ class Block(NamedTuple):
     first_line: int
     text: bytes
 
+    def decode(self) -> str:
+        """The text; raises with file and line where it is not UTF-8."""
+        try:
+            return self.text.decode()
+        except UnicodeDecodeError as error:
+            line = self.first_line + self.text.count(b"\n", 0, error.start)
+            raise ValueError(
+                f"Text must be UTF-8, but line {line} of {self.path} is not "
+                f"(byte {self.text[error.start]:#x}: {error.reason}); convert "
+                "the file, for example with iconv."
+            ) from None
+
 
 class Encoded(NamedTuple):
     """Token ids and sentence lengths; a length of 0 ends a document."""
@@ -75,17 +87,8 @@ class Corpus:
 
 def encode_block(tokenizer: FullTokenizer, block: Block) -> Encoded:
     """Tokenizes the lines of a block; a blank line ends a document."""
-    try:
-        text = block.text.decode()
-    except UnicodeDecodeError as error:
-        line = block.first_line + block.text.count(b"\n", 0, error.start)
-        raise ValueError(
-            f"A corpus must be UTF-8, but line {line} of {block.path} is not "
-            f"(byte {block.text[error.start]:#x}: {error.reason}); convert "
-            "the file, for example with iconv."
-        ) from None
     tokens, lengths = [], []
-    for line in map(str.strip, text.split("\n")):
+    for line in map(str.strip, block.decode().split("\n")):
         ids = tokenizer.encode(line)
         tokens += ids
         if ids or not line:  # a line that yields no tokens is no line
