@@ -2,12 +2,10 @@
 
 import os
 
-import tensorflow as tf
-from absl import flags, logging
+from absl import flags
 
 from keras_bert_ref import flags as shared_flags
-from keras_bert_ref import heads, optimization
-from keras_bert_ref.config import BertConfig
+from keras_bert_ref import heads
 from keras_bert_ref.data import batches
 from keras_bert_ref.data.pretraining import examples, text_files
 from keras_bert_ref.training import (
@@ -56,13 +54,7 @@ EVAL_KEYS = (
 def main(argv):
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise ValueError("Nothing to do: set --do_train, --do_eval or both.")
-    config = BertConfig.from_json_file(FLAGS.bert_config_file)
-    if FLAGS.max_seq_length > config.max_position_embeddings:
-        raise ValueError(
-            f"--max_seq_length={FLAGS.max_seq_length} exceeds "
-            f"max_position_embeddings={config.max_position_embeddings} of the "
-            "model; lower it or use a model with more positions."
-        )
+    config = shared_flags.read_config()
     strategy = shared_flags.set_up()
     policy = precision.choose_policy(FLAGS.dtype)
     records = batches.find_records(
@@ -78,28 +70,17 @@ def main(argv):
         model = heads.BertPretraining(config, dtype=policy)
         model.build()
         if FLAGS.do_train:
-            run_train(strategy, model, records)
+            shared_flags.train(
+                strategy,
+                model,
+                pretraining.TASK,
+                records,
+                FLAGS.num_train_steps,
+                FLAGS.num_warmup_steps,
+                CURVES,
+            )
         if FLAGS.do_eval:
             run_eval(strategy, model, records)
-
-
-def run_train(strategy, model, records):
-    optimizer = optimization.create_optimizer(
-        FLAGS.learning_rate, FLAGS.num_train_steps, FLAGS.num_warmup_steps
-    )
-    optimizer.build(model.trainable_variables)
-    training_run.train(
-        strategy,
-        model,
-        optimizer,
-        pretraining.TASK,
-        records,
-        shared_flags.make_plan(strategy, FLAGS.num_train_steps),
-        FLAGS.init_checkpoint,
-        precision.LossScale() if FLAGS.dtype == "float16" else None,
-    )
-    if distribution.is_chief(strategy):
-        progress.draw_curves(FLAGS.output_dir, CURVES)
 
 
 def run_eval(strategy, model, records):
@@ -113,16 +94,9 @@ def run_eval(strategy, model, records):
         results = loop.evaluate(strategy, model, pretraining.TASK, dataset)
     results = {"global_step": step, **{k: results[k] for k in EVAL_KEYS}}
     if distribution.is_chief(strategy):
-        write_results(
+        progress.write_results(
             os.path.join(FLAGS.output_dir, "eval_results.txt"), results
         )
-
-
-def write_results(path, results):
-    lines = [f"{key} = {results[key]}" for key in sorted(results)]
-    logging.info("Results, in %s:\n%s", path, "\n".join(lines))
-    with tf.io.gfile.GFile(path, "w") as file:
-        file.write("\n".join(lines) + "\n")
 
 
 def run():

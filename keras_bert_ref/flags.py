@@ -2,12 +2,16 @@
 
 import signal
 import sys
+from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
 from absl import app, flags, logging
 
-from keras_bert_ref.training import distribution, precision
+from keras_bert_ref import optimization
+from keras_bert_ref.config import BertConfig
+from keras_bert_ref.data.batches import Records
+from keras_bert_ref.training import distribution, loop, precision, progress
 from keras_bert_ref.training import run as training_run
 
 FLAGS = flags.FLAGS
@@ -51,6 +55,37 @@ def define_training_flags() -> None:
     flags.DEFINE_string("master", None, "The address of the TPU.")
     flags.DEFINE_integer(
         "num_tpu_cores", 8, "Not needed any more: TensorFlow counts the cores."
+    )
+
+
+def define_fine_tuning_flags(max_seq_length: int) -> None:
+    """The original's flags that its two fine-tuning runners have both."""
+    flags.DEFINE_string("bert_config_file", None, "The architecture, as JSON.")
+    flags.DEFINE_string("vocab_file", None, "The vocabulary of the model.")
+    flags.DEFINE_string("output_dir", None, "Where checkpoints and results go.")
+    flags.DEFINE_bool(
+        "do_lower_case",
+        True,
+        "Lower-case the text: true for uncased models, false for cased ones.",
+    )
+    flags.DEFINE_integer(
+        "max_seq_length",
+        max_seq_length,
+        "Tokens of an example, [CLS] and [SEP] included; longer text is cut.",
+    )
+    flags.DEFINE_bool("do_predict", False, "Write predictions.")
+    flags.DEFINE_integer(
+        "predict_batch_size",
+        8,
+        "Examples in a prediction batch.",
+        lower_bound=1,
+    )
+    flags.DEFINE_float("num_train_epochs", 3.0, "Passes through the data.")
+    flags.DEFINE_float(
+        "warmup_proportion", 0.1, "Share of the steps to warm up."
+    )
+    flags.mark_flags_as_required(
+        ["bert_config_file", "vocab_file", "output_dir"]
     )
 
 
@@ -171,6 +206,46 @@ def make_plan(
         keep_checkpoint_max=FLAGS.keep_checkpoint_max or None,
         log_steps=FLAGS.log_steps,
     )
+
+
+def read_config() -> BertConfig:
+    """The architecture; --max_seq_length must fit it."""
+    config = BertConfig.from_json_file(FLAGS.bert_config_file)
+    if FLAGS.max_seq_length > config.max_position_embeddings:
+        raise ValueError(
+            f"--max_seq_length={FLAGS.max_seq_length} exceeds "
+            f"max_position_embeddings={config.max_position_embeddings} of the "
+            "model; lower it or use a model with more positions."
+        )
+    return config
+
+
+def train(
+    strategy: tf.distribute.Strategy,
+    model,
+    task: loop.Task,
+    records: Records,
+    num_train_steps: int,
+    num_warmup_steps: int,
+    curves: Sequence[str],
+) -> None:
+    """Trains as the flags have it; draws the curves of some metrics."""
+    optimizer = optimization.create_optimizer(
+        FLAGS.learning_rate, num_train_steps, num_warmup_steps
+    )
+    optimizer.build(model.trainable_variables)
+    training_run.train(
+        strategy,
+        model,
+        optimizer,
+        task,
+        records,
+        make_plan(strategy, num_train_steps),
+        FLAGS.init_checkpoint,
+        precision.LossScale() if FLAGS.dtype == "float16" else None,
+    )
+    if distribution.is_chief(strategy):
+        progress.draw_curves(FLAGS.output_dir, curves)
 
 
 def run(main) -> None:

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from keras_bert_ref import losses
 from keras_bert_ref.training.loop import Task
+from keras_bert_ref.training.sums import is_right, mean, mean_length
 
 
 def count(batch) -> dict:
@@ -32,27 +33,14 @@ def metrics(outputs, batch) -> dict:
     ones = tf.ones_like(labels, tf.float32)
     word_losses = losses.cross_entropy(words, batch["masked_lm_ids"])
     return {
-        "masked_lm_accuracy": _mean(
-            _is_right(words, batch["masked_lm_ids"]), weights
+        "masked_lm_accuracy": mean(
+            is_right(words, batch["masked_lm_ids"]), weights
         ),
-        "masked_lm_loss": _mean(word_losses, weights),
-        "next_sentence_accuracy": _mean(_is_right(nexts, labels), ones),
-        "next_sentence_loss": _mean(losses.cross_entropy(nexts, labels), ones),
-        "tokens": _mean(
-            tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32), axis=1),
-            ones,
-        ),
+        "masked_lm_loss": mean(word_losses, weights),
+        "next_sentence_accuracy": mean(is_right(nexts, labels), ones),
+        "next_sentence_loss": mean(losses.cross_entropy(nexts, labels), ones),
+        "tokens": mean_length(batch),
     }
-
-
-def _is_right(logits, labels):
-    guesses = tf.argmax(logits, axis=-1, output_type=labels.dtype)
-    return tf.cast(guesses == labels, tf.float32)
-
-
-def _mean(values, weights):
-    """Sum and count, which add up over replicas and batches."""
-    return tf.stack([tf.reduce_sum(values * weights), tf.reduce_sum(weights)])
 
 
 TASK = Task(count, loss, metrics)

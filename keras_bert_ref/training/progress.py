@@ -125,6 +125,14 @@ def read_metrics(output_dir: str) -> list[dict]:
     return [json.loads(line) for line in lines if line.endswith("}")]
 
 
+def write_results(path: str, results: dict) -> None:
+    """Writes `key = value` lines, sorted, as the original's eval_results."""
+    lines = [f"{key} = {results[key]}" for key in sorted(results)]
+    logging.info("Results, in %s:\n%s", path, "\n".join(lines))
+    with tf.io.gfile.GFile(path, "w") as file:
+        file.write("\n".join(lines) + "\n")
+
+
 def draw_curves(output_dir: str, names: list[str]) -> str | None:
     """Draws metrics over steps into curves.png, one panel each."""
     lines = read_metrics(output_dir)
