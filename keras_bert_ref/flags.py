@@ -1,5 +1,6 @@
 """Flags the runners share: the original's, and those of the engine."""
 
+import io
 import signal
 import sys
 from collections.abc import Sequence
@@ -9,8 +10,10 @@ import tensorflow as tf
 from absl import app, flags, logging
 
 from keras_bert_ref import optimization
+from keras_bert_ref.checkpoints import casing
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.data.batches import Records
+from keras_bert_ref.tokenization import FullTokenizer
 from keras_bert_ref.training import distribution, loop, precision, progress
 from keras_bert_ref.training import run as training_run
 
@@ -220,6 +223,17 @@ def read_config() -> BertConfig:
     return config
 
 
+def read_tokenizer(config: BertConfig) -> FullTokenizer:
+    """The tokenizer; vocabulary and casing must fit the model."""
+    with tf.io.gfile.GFile(FLAGS.vocab_file, "rb") as file:
+        tokenizer = FullTokenizer(io.BytesIO(file.read()), FLAGS.do_lower_case)
+    casing.check_vocabulary_size(tokenizer.vocab, config.vocab_size)
+    casing.check_casing(
+        FLAGS.do_lower_case, FLAGS.init_checkpoint, tokenizer.vocab
+    )
+    return tokenizer
+
+
 def train(
     strategy: tf.distribute.Strategy,
     model,
@@ -260,7 +274,12 @@ def run(main) -> None:
         except training_run.Interrupted as interrupted:
             logging.warning("%s", interrupted)
             sys.exit(128 + signal.SIGTERM)
-        except (ValueError, OSError, FloatingPointError) as error:
+        except (
+            ValueError,
+            OSError,
+            FloatingPointError,
+            tf.errors.NotFoundError,
+        ) as error:
             logging.debug("The whole story:", exc_info=True)
             logging.error("%s", error)
             sys.exit(1)

@@ -1,0 +1,44 @@
+"""Vocabulary, casing and checkpoint must belong together."""
+
+import pytest
+
+from keras_bert_ref.checkpoints import casing
+
+CASED = {"[UNK]": 0, "Word": 1, "word": 2, "<S>": 3}
+UNCASED = {"[UNK]": 0, "word": 1, "<S>": 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "do_lower_case"),
+    [("uncased_L-12_H-768_A-12", False), ("multi_cased_L-12_H-768_A-12", True)],
+)
+def test_released_names_tell(name, do_lower_case):
+    prefix = f"gs://models/{name}/bert_model.ckpt"
+    vocabulary = CASED if "multi" in name else UNCASED
+    casing.check_casing(not do_lower_case, prefix, vocabulary)
+    message = f"do_lower_case={do_lower_case}, but {name}"
+    with pytest.raises(ValueError, match=message):
+        casing.check_casing(do_lower_case, prefix, vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("do_lower_case", "vocabulary", "warning"),
+    [
+        (True, CASED, "no text will match; is the model a cased one?"),
+        (False, UNCASED, "will be [UNK]; is the model uncased?"),
+        (True, UNCASED, None),
+        (False, CASED, None),
+    ],
+)
+def test_vocabulary_warns(do_lower_case, vocabulary, warning, caplog):
+    with caplog.at_level("WARNING", logger="absl"):
+        casing.check_casing(do_lower_case, None, vocabulary)
+    assert [warning in r.getMessage() for r in caplog.records] == (
+        [True] if warning else []
+    )
+
+
+def test_vocabulary_size():
+    casing.check_vocabulary_size(UNCASED, 3)
+    with pytest.raises(ValueError, match="has 3 entries.* vocab_size is 4"):
+        casing.check_vocabulary_size(UNCASED, 4)
