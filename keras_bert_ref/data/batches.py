@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_ref.data.records import open_file
+from keras_bert_ref.data.records import open_file, read_records
 
 # Serialized records held to shuffle among; of smaller data, all.
 SHUFFLE_BUFFER = 100_000
@@ -145,6 +145,40 @@ def stream_batches(
             return (turn >= own_parts.start) & (turn < own_parts.stop)
 
         stream = stream.enumerate().filter(is_ours).map(lambda _, batch: batch)
+    return _parse_batches(stream, records, trim_to)
+
+
+def batches_in_order(
+    records: Records, batch_size: int, trim_to: int | None = None
+) -> tf.data.Dataset:
+    """Batches of all records, each once, in order; the last may be smaller."""
+    stream = read_records(records.paths).batch(batch_size)
+    return _parse_batches(stream, records, trim_to)
+
+
+def batches_by_length(
+    records: Records, batch_size: int, trim_to: int
+) -> tf.data.Dataset:
+    """Batches of all records, each once, those of one length together.
+
+    So short examples do not pay for long ones. Lengths are as in a trimmed
+    batch; of each length, one batch may be smaller.
+    """
+
+    def length(serialized):
+        schema = {"input_mask": records.schema["input_mask"]}
+        mask = tf.io.parse_single_example(serialized, schema)["input_mask"]
+        return (tf.reduce_sum(mask) + trim_to - 1) // trim_to
+
+    stream = read_records(records.paths).group_by_window(
+        length, lambda _, group: group.batch(batch_size), batch_size
+    )
+    return _parse_batches(stream, records, trim_to)
+
+
+def _parse_batches(
+    stream: tf.data.Dataset, records: Records, trim_to: int | None
+) -> tf.data.Dataset:
     return stream.map(
         lambda batch: trim(parse(batch, records), trim_to),
         num_parallel_calls=tf.data.AUTOTUNE,

@@ -55,17 +55,13 @@ def open_outputs(
 ) -> Iterator[Callable[[Iterable[bytes]], None]]:
     """Yields a function that deals records out to the files in turn.
 
-    Files get their names only when all are whole. Until then they have
-    others, which no pattern for the finished files matches; an error or an
-    interruption removes them.
+    The files appear when all are whole: see `unfinished`.
     """
-    unfinished = {path: _unfinished_name(path) for path in paths}
-    writers = []
-    try:
-        for path in paths:
-            _check_writable(path)
-            options = "GZIP" if path.endswith(".gz") else None
-            writers.append(tf.io.TFRecordWriter(unfinished[path], options))
+    with unfinished(paths) as names:
+        writers = [
+            tf.io.TFRecordWriter(name, "GZIP" if path.endswith(".gz") else None)
+            for path, name in zip(paths, names, strict=True)
+        ]
         turns = itertools.cycle(writers)
 
         def write(records: Iterable[bytes]) -> None:
@@ -75,11 +71,26 @@ def open_outputs(
         yield write
         for writer in writers:
             writer.close()
+
+
+@contextlib.contextmanager
+def unfinished(paths: Sequence[str]) -> Iterator[list[str]]:
+    """Yields the names to write files under.
+
+    Files get their own names only when all are whole. Until then they have
+    others, which no pattern for the finished files matches; an error or an
+    interruption removes them.
+    """
+    names = [_unfinished_name(path) for path in paths]
+    try:
         for path in paths:
-            tf.io.gfile.rename(unfinished[path], path, overwrite=True)
+            _check_writable(path)
+        yield names
+        for name, path in zip(names, paths, strict=True):
+            tf.io.gfile.rename(name, path, overwrite=True)
     finally:
-        for path in filter(tf.io.gfile.exists, unfinished.values()):
-            tf.io.gfile.remove(path)
+        for name in filter(tf.io.gfile.exists, names):
+            tf.io.gfile.remove(name)
 
 
 def _unfinished_name(path: str) -> str:
@@ -97,8 +108,8 @@ def _check_writable(path: str) -> None:
             file.write("")
     except (OSError, tf.errors.OpError) as error:
         raise ValueError(
-            f"Every file in --output_file must be writable, but {path} is "
-            f"not ({error}); choose another place."
+            f"Every output file must be writable, but {path} is not "
+            f"({error}); choose another place."
         ) from None
 
 

@@ -129,8 +129,7 @@ def write_results(path: str, results: dict) -> None:
     """Writes `key = value` lines, sorted, as the original's eval_results."""
     lines = [f"{key} = {results[key]}" for key in sorted(results)]
     logging.info("Results, in %s:\n%s", path, "\n".join(lines))
-    with tf.io.gfile.GFile(path, "w") as file:
-        file.write("\n".join(lines) + "\n")
+    state.replace_file(path, "\n".join(lines) + "\n")
 
 
 def draw_curves(output_dir: str, names: list[str]) -> str | None:
