@@ -303,3 +303,10 @@ def test_not_records(tmp_path):
     path.write_text("Some text, no records at all.")
     with pytest.raises(ValueError, match="record 0, at byte 0 of .*damaged"):
         find(path)
+
+
+def test_in_order_all_once_with_a_smaller_last_batch(records):
+    dataset = batches.batches_in_order(records, 5, trim_to=4)
+    assert numbers(dataset, 100) == list(range(1, 24))
+    shapes = [batch["input_ids"].shape for batch in dataset]
+    assert shapes == [(5, 8)] * 4 + [(3, 8)]
