@@ -1,0 +1,137 @@
+"""Examples of sentences or pairs -> features -> records.
+
+A model sees `[CLS] a [SEP]`, or `[CLS] a [SEP] b [SEP]` with b and what
+follows it as segment 1.
+"""
+
+import functools
+import os
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_ref.data.classifier_files import InputExample
+from keras_bert_ref.data.parallel import map_in_order
+from keras_bert_ref.data.records import open_outputs
+from keras_bert_ref.data.serialization import serialize
+from keras_bert_ref.tokenization import FullTokenizer
+
+EXAMPLES_PER_TASK = 2_000
+# With fewer, processes cost more than they save.
+MIN_PARALLEL_EXAMPLES = 20_000
+
+
+class InputFeatures(NamedTuple):
+    """An example as numbers, without padding.
+
+    Attributes:
+        input_ids: ids of L tokens.
+        segment_ids: 0 or 1, L of them.
+        label_id: int for a class, float for a score.
+    """
+
+    input_ids: list[int]
+    segment_ids: list[int]
+    label_id: int | float
+
+
+def convert_single_example(
+    example: InputExample,
+    label_list: Sequence[str],
+    max_seq_length: int,
+    tokenizer: FullTokenizer,
+) -> InputFeatures:
+    """Makes the features of one example; without labels, of a score."""
+    cls, sep = tokenizer.vocab["[CLS]"], tokenizer.vocab["[SEP]"]
+    a = tokenizer.encode(example.text_a)
+    b = tokenizer.encode(example.text_b) if example.text_b else []
+    if b:
+        truncate_pair(a, b, max_seq_length - 3)
+        ids = [cls, *a, sep, *b, sep]
+        segments = [0] * (len(a) + 2) + [1] * (len(b) + 1)
+    else:
+        ids = [cls, *a[: max_seq_length - 2], sep]
+        segments = [0] * len(ids)
+    label = example.label
+    return InputFeatures(
+        ids, segments, label_list.index(label) if label_list else float(label)
+    )
+
+
+def truncate_pair(a: list[int], b: list[int], max_length: int) -> None:
+    """Cuts tokens off the end of the longer until both fit; b on a tie."""
+    while len(a) + len(b) > max_length:
+        (a if len(a) > len(b) else b).pop()
+
+
+def file_based_convert_examples_to_features(
+    examples: Sequence[InputExample],
+    label_list: Sequence[str],
+    max_seq_length: int,
+    tokenizer: FullTokenizer,
+    output_file: str,
+) -> None:
+    """Writes the features of all examples, in order, as records."""
+    is_large = len(examples) >= MIN_PARALLEL_EXAMPLES
+    convert = functools.partial(
+        _make_records,
+        label_list=label_list,
+        max_seq_length=max_seq_length,
+        tokenizer=tokenizer,
+    )
+    tasks = (
+        examples[i : i + EXAMPLES_PER_TASK]
+        for i in range(0, len(examples), EXAMPLES_PER_TASK)
+    )
+    with open_outputs([output_file]) as write:
+        num_workers = os.cpu_count() if is_large else 1
+        for records in map_in_order(convert, tasks, num_workers):
+            write(records)
+
+
+def _make_records(examples, label_list, max_seq_length, tokenizer):
+    features = (
+        convert_single_example(example, label_list, max_seq_length, tokenizer)
+        for example in examples
+    )
+    return serialize(pad_features(list(features), max_seq_length))
+
+
+def pad_features(
+    features: Sequence[InputFeatures], max_seq_length: int
+) -> dict[str, np.ndarray]:
+    """Makes a batch: arrays [N, max_seq_length], and [N, 1] of one number."""
+    shape = len(features), max_seq_length
+    batch = {
+        name: np.zeros(shape, np.int32)
+        for name in ("input_ids", "input_mask", "segment_ids")
+    }
+    for i, feature in enumerate(features):
+        length = len(feature.input_ids)
+        batch["input_ids"][i, :length] = feature.input_ids
+        batch["input_mask"][i, :length] = 1
+        batch["segment_ids"][i, :length] = feature.segment_ids
+    labels = label_array(feature.label_id for feature in features)
+    batch["label_ids"] = labels[:, None]
+    batch["is_real_example"] = np.ones((len(features), 1), np.int32)
+    return batch
+
+
+def label_array(label_ids: Iterable[int | float]) -> np.ndarray:
+    """Classes as int32, scores as float32."""
+    labels = np.array(list(label_ids))
+    return labels.astype(np.float32 if labels.dtype.kind == "f" else np.int32)
+
+
+def make_schema(max_seq_length: int, is_regression: bool) -> dict:
+    """What `tf.io.parse_example` must know of the records."""
+    sequence = tf.io.FixedLenFeature([max_seq_length], tf.int64)
+    label_type = tf.float32 if is_regression else tf.int64
+    return {
+        "input_ids": sequence,
+        "input_mask": sequence,
+        "segment_ids": sequence,
+        "label_ids": tf.io.FixedLenFeature([], label_type),
+    }

@@ -1,0 +1,172 @@
+"""Files of sentences or pairs with labels -> examples."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterator, Sequence
+
+import tensorflow as tf
+from absl import logging
+
+from keras_bert_ref.data.glue import Column, Split, Task
+from keras_bert_ref.tokenization import convert_to_unicode
+
+LABELS_FILE = "labels.txt"
+
+
+@dataclasses.dataclass(slots=True)
+class InputExample:
+    """A sentence or a pair.
+
+    Attributes:
+        guid: str. Where it comes from, such as train-1.
+        text_a: str.
+        text_b: str, or None for a single sentence.
+        label: str for a class, float for a score.
+    """
+
+    guid: str
+    text_a: str
+    text_b: str | None = None
+    label: str | float | None = None
+
+
+def read_examples(task: Task, split: Split, data_dir: str):
+    """Reads a file's examples in order.
+
+    What is only predicted gets the first label, or the score 0.
+    """
+    path = os.path.join(data_dir, split.file)
+    dummy = 0.0 if task.is_regression else task.labels[0]
+    examples = []
+    for number, row in _read_rows(path, split, task.skips_short_rows):
+        where = f"line {number + 1} of {path}"
+        text_a, *rest = [row[c] for c in split.columns]
+        label = dummy
+        if split.label is not None:
+            label = read_label(task, rest.pop(), where)
+        text_b = rest[0] if rest else None
+        examples.append(
+            InputExample(f"{split.name}-{number}", text_a, text_b, label)
+        )
+    if not examples:
+        raise ValueError(f"There is no example in {path}; check the file.")
+    return examples
+
+
+def has_file(split: Split, data_dir: str) -> bool:
+    return tf.io.gfile.exists(os.path.join(data_dir, split.file))
+
+
+def read_label(task: Task, text: str, where: str) -> str | float:
+    """A label that the task knows, or a score."""
+    if task.is_regression:
+        try:
+            return float(text)
+        except ValueError:
+            raise ValueError(
+                f"A score must be a number, but {where} has {text!r}; check "
+                "the file, or leave --regression out."
+            ) from None
+    label = task.aliases.get(text, text)
+    if label not in task.labels:
+        raise ValueError(
+            f"{where} has the label {text!r}, but {task.name} knows "
+            f"{', '.join(task.labels)}; correct the line."
+        )
+    return label
+
+
+def find_labels(split: Split, data_dir: str) -> tuple[str, ...]:
+    """All labels that a file has, sorted."""
+    path = os.path.join(data_dir, split.file)
+    rows = _read_rows(path, split, skips_short_rows=False)
+    return tuple(sorted({row[split.label] for _, row in rows}))
+
+
+def save_labels(output_dir: str, labels: Sequence[str]) -> None:
+    """Keeps the order of labels for those who use the model later."""
+    tf.io.gfile.makedirs(output_dir)
+    with tf.io.gfile.GFile(os.path.join(output_dir, LABELS_FILE), "w") as file:
+        file.write("".join(label + "\n" for label in labels))
+
+
+def load_labels(output_dir: str) -> tuple[str, ...] | None:
+    """The labels of a model that was trained before, if there are any."""
+    path = os.path.join(output_dir, LABELS_FILE)
+    if not tf.io.gfile.exists(path):
+        return None
+    with tf.io.gfile.GFile(path, "rb") as file:
+        return tuple(file.read().decode().removesuffix("\n").split("\n"))
+
+
+def _read_rows(
+    path: str, split: Split, skips_short_rows: bool
+) -> Iterator[tuple[int, dict[Column, str]]]:
+    """Yields each row's number, from 0, and its columns that are wanted."""
+    if not tf.io.gfile.exists(path):
+        raise ValueError(
+            f"There is no file {path}; --data_dir must be the folder with "
+            f"the task's {split.file}."
+        )
+    with tf.io.gfile.GFile(path, "rb") as file:
+        lines = file.read().removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    if path.endswith(".jsonl"):
+        yield from _read_json_rows(path, split, lines)
+        return
+    # In a line CR is white space; at its end it is part of the line's end.
+    rows = (
+        convert_to_unicode(line).removesuffix("\r").split("\t")
+        for line in lines
+    )
+    first = 0
+    places = {column: column for column in split.columns}
+    if split.has_header and lines:
+        first, header = 1, next(rows)
+        places = {c: _find_column(c, header, path) for c in split.columns}
+    needed = _count_needed(places.values(), split)
+    for number, row in enumerate(rows, first):
+        if len(row) < needed:
+            message = (
+                f"A row of {path} needs {needed} columns, but line "
+                f"{number + 1} has {len(row)}"
+            )
+            if not skips_short_rows:
+                raise ValueError(f"{message}: {chr(9).join(row)[:80]!r}.")
+            logging.warning("%s; it is left out.", message)
+        elif not split.only or row[split.only[0]] == split.only[1]:
+            yield number, {c: row[place] for c, place in places.items()}
+
+
+def _read_json_rows(path, split: Split, lines) -> Iterator:
+    for number, line in enumerate(lines):
+        try:
+            row = json.loads(line)
+            values = {c: row[c] for c in split.columns}
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(
+                f"Every line of {path} must be a JSON object with the keys "
+                f"{', '.join(map(str, split.columns))}, but line {number + 1} "
+                f"is not ({error!r})."
+            ) from None
+        yield number, {c: str(value) for c, value in values.items()}
+
+
+def _find_column(column: Column, header: Sequence[str], path: str) -> int:
+    if isinstance(column, int):
+        return column
+    if column not in header:
+        raise ValueError(
+            f"{path} has no column {column!r}; its header, line 1, has "
+            f"{', '.join(header)}."
+        )
+    return list(header).index(column)
+
+
+def _count_needed(places, split: Split) -> int:
+    """How many columns a row must have, for all places to be different."""
+    places = [*places, *([split.only[0]] if split.only else [])]
+    from_start = max((p + 1 for p in places if p >= 0), default=0)
+    return from_start + max((-p for p in places if p < 0), default=0)
