@@ -179,19 +179,6 @@ def batches_by_length(
 def _parse_batches(
     stream: tf.data.Dataset, records: Records, trim_to: int | None
 ) -> tf.data.Dataset:
-    return _parse_all(stream, records, trim_to)
-
-
-def batches_in_order(
-    records: Records, batch_size: int, trim_to: int | None = None
-) -> tf.data.Dataset:
-    """All records once, as they stand in the files; the last batch may be
-    smaller. For predictions."""
-    stream = read_records(records.paths).batch(batch_size)
-    return _parse_all(stream, records, trim_to)
-
-
-def _parse_all(stream, records: Records, trim_to) -> tf.data.Dataset:
     return stream.map(
         lambda batch: trim(parse(batch, records), trim_to),
         num_parallel_calls=tf.data.AUTOTUNE,
