@@ -204,8 +204,17 @@ def test_refusals():
 
 
 def test_test_sets_cannot_be_scored():
-    assert has_gold_answers(make_data({"1": []}))
-    assert not has_gold_answers(make_articles(("", [make_question("1")])))
+    articles = [
+        make_articles(("", [make_question("1", **fields)]))
+        for fields in (
+            {"answers": [{"text": "x"}], "is_impossible": False},
+            {"answers": [], "is_impossible": True},
+            {"answers": []},
+            {},
+        )
+    ]
+    assert [has_gold_answers(a, False) for a in articles] == [1, 0, 0, 0]
+    assert [has_gold_answers(a, True) for a in articles] == [1, 1, 0, 0]
 
 
 @pytest.fixture

@@ -15,11 +15,15 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from keras_bert_ref.data.batches import Records, count_records
 from keras_bert_ref.data.records import open_outputs
 from keras_bert_ref.data.serialization import serialize
-from keras_bert_ref.data.squad_features import InputFeatures
+from keras_bert_ref.data.squad_features import (
+    InputFeatures,
+    convert_examples_to_features,
+)
 from keras_bert_ref.data.squad_tokens import SquadExample
-from keras_bert_ref.tokenization import whitespace_tokenize
+from keras_bert_ref.tokenization import FullTokenizer, whitespace_tokenize
 
 # Only these five end a word, whatever else Unicode holds for white space.
 _WORD = re.compile("[^ \t\r\n\u202f]+")
@@ -53,23 +57,42 @@ def read_squad_examples(
             impossible to answer.
     """
     articles = read_articles(input_file)
-    try:
-        return make_examples(articles, is_training, version_2_with_negative)
-    except KeyError as error:
-        raise ValueError(
-            "An article has `paragraphs`, these a `context` and `qas`, these "
-            f"an `id` and a `question`, but {input_file} lacks a {error}; "
-            "check the file."
-        ) from error
+    return make_examples(
+        articles, is_training, version_2_with_negative, input_file
+    )
 
 
 def make_examples(
     articles: Iterable[Mapping],
     is_training: bool,
     version_2_with_negative: bool = False,
+    source: str = "the data",
 ) -> list[SquadExample]:
-    """Makes examples of articles, as `read_squad_examples` does of a file."""
-    examples = []
+    """Makes examples of articles, as `read_squad_examples` does of a file.
+
+    Args:
+        source: where the articles come from, for messages.
+    """
+    try:
+        examples = list(
+            _make_examples(articles, is_training, version_2_with_negative)
+        )
+    except KeyError as error:
+        raise ValueError(
+            "An article has `paragraphs`, these a `context` and `qas`, these "
+            f"an `id` and a `question`, but {source} lacks a {error}; check "
+            "the file."
+        ) from error
+    if not is_training:
+        _check_ids(example.qas_id for example in examples)
+    return examples
+
+
+def _make_examples(
+    articles: Iterable[Mapping],
+    is_training: bool,
+    version_2_with_negative: bool,
+) -> Iterator[SquadExample]:
     for article in articles:
         for paragraph in article["paragraphs"]:
             words = list(_WORD.finditer(paragraph["context"]))
@@ -91,10 +114,7 @@ def make_examples(
                         len(paragraph["context"]),
                     ):
                         continue
-                examples.append(example)
-    if not is_training:
-        _check_ids(example.qas_id for example in examples)
-    return examples
+                yield example
 
 
 def _add_answer(
@@ -143,6 +163,43 @@ def _check_ids(names: Iterable[str]) -> None:
                 "Every question needs an id of its own, but question "
                 f"{name} is there {count} times; rename or drop all but one."
             )
+
+
+def write_records(
+    path: str,
+    examples: Sequence[SquadExample],
+    tokenizer: FullTokenizer,
+    max_seq_length: int,
+    doc_stride: int,
+    max_query_length: int,
+    is_training: bool,
+    keep: Callable[[InputFeatures], object] | None = None,
+) -> Records:
+    """Writes the windows of all examples; hands each to `keep` as well.
+
+    For the other arguments see `convert_examples_to_features`.
+    """
+    with open_feature_writer(path, is_training, max_seq_length) as write:
+
+        def write_and_keep(feature: InputFeatures) -> None:
+            write(feature)
+            keep(feature)
+
+        convert_examples_to_features(
+            examples,
+            tokenizer,
+            max_seq_length,
+            doc_stride,
+            max_query_length,
+            is_training,
+            write_and_keep if keep else write,
+        )
+    return Records(
+        [path],
+        make_schema(max_seq_length, is_training),
+        count_records(path),
+        vocab_size=1 + max(tokenizer.inv_vocab),
+    )
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_ref.data.records import unfinished
 from keras_bert_ref.data.squad_features import InputFeatures
 from keras_bert_ref.data.squad_spans import (
     RawResult,
@@ -219,11 +220,14 @@ def _add_probabilities(answers: Sequence[Answer]) -> list[dict]:
 
 
 def write_json(path: str, content: Mapping) -> None:
-    """Writes what `json.dumps(content, indent=4)` gives, sooner."""
-    with tf.io.gfile.GFile(path, "w") as file:
+    """Writes what `json.dumps(content, indent=4)` gives, sooner.
+
+    The file is there when it is whole; until then, the one it replaces is.
+    """
+    with unfinished([path]) as (name,), tf.io.gfile.GFile(name, "w") as file:
         separator = "{\n    "
-        for name, value in content.items():
-            file.write(f"{separator}{json.dumps(str(name))}: {_format(value)}")
+        for key, value in content.items():
+            file.write(f"{separator}{json.dumps(str(key))}: {_format(value)}")
             separator = ",\n    "
         file.write("\n}\n" if content else "{}\n")
 

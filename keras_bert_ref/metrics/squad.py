@@ -143,15 +143,27 @@ def evaluate_v2(
             result[prefix + metric] = 100.0 * total / len(names)
         result[prefix + "total"] = len(names)
     if na_probs is not None:
-        for metric in ("exact", "f1"):
-            best, threshold = find_best_threshold(
-                scores, metric, predictions, na_probs
-            )
-            result[f"best_{metric}"] = best
-            # Where no answer at all is best, the official script says 0.0.
-            is_official = threshold > -math.inf
-            result[f"best_{metric}_thresh"] = threshold if is_official else 0.0
+        best = find_best_thresholds(scores, predictions, na_probs)
+        # Where no answer at all is best, the official script says 0.0.
+        result |= {k: v if v > -math.inf else 0.0 for k, v in best.items()}
     return result
+
+
+def find_best_thresholds(
+    scores: Scores,
+    predictions: Mapping[str, str],
+    na_probs: Mapping[str, float],
+) -> dict[str, float]:
+    """Finds `best_exact`, `best_f1` and their thresholds (`..._thresh`).
+
+    For the arguments and results see `find_best_threshold`.
+    """
+    best = {}
+    for metric in ("exact", "f1"):
+        best[f"best_{metric}"], best[f"best_{metric}_thresh"] = (
+            find_best_threshold(scores, metric, predictions, na_probs)
+        )
+    return best
 
 
 def score_questions(
@@ -216,9 +228,16 @@ def find_best_threshold(
     return 100.0 * best_score / len(values), best_threshold
 
 
-def has_gold_answers(articles: Articles) -> bool:
-    """Whether there is something to score against; test sets have none."""
-    return all("answers" in question for question in _questions(articles))
+def has_gold_answers(articles: Articles, version_2: bool) -> bool:
+    """Whether all questions have an answer, or in v2.0 are known to have none.
+
+    Test sets lack both, and cannot be scored.
+    """
+    return all(
+        bool(question.get("answers"))
+        or (version_2 and question.get("is_impossible", False))
+        for question in _questions(articles)
+    )
 
 
 def _questions(articles: Articles) -> Iterator[Mapping]:
