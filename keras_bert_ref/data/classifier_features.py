@@ -44,19 +44,32 @@ def convert_single_example(
     tokenizer: FullTokenizer,
 ) -> InputFeatures:
     """Makes the features of one example; without labels, of a score."""
-    cls, sep = tokenizer.vocab["[CLS]"], tokenizer.vocab["[SEP]"]
-    a = tokenizer.encode(example.text_a)
-    b = tokenizer.encode(example.text_b) if example.text_b else []
-    if b:
-        truncate_pair(a, b, max_seq_length - 3)
-        ids = [cls, *a, sep, *b, sep]
-        segments = [0] * (len(a) + 2) + [1] * (len(b) + 1)
-    else:
-        ids = [cls, *a[: max_seq_length - 2], sep]
-        segments = [0] * len(ids)
+    ids, segments = encode_pair(
+        example.text_a, example.text_b, max_seq_length, tokenizer
+    )
     label = example.label
     return InputFeatures(
         ids, segments, label_list.index(label) if label_list else float(label)
+    )
+
+
+def encode_pair(
+    text_a: str | bytes,
+    text_b: str | bytes | None,
+    max_seq_length: int,
+    tokenizer: FullTokenizer,
+) -> tuple[list[int], list[int]]:
+    """Returns ids and segments of a sentence or a pair, cut to fit."""
+    cls, sep = tokenizer.vocab["[CLS]"], tokenizer.vocab["[SEP]"]
+    a = tokenizer.encode(text_a)
+    b = tokenizer.encode(text_b) if text_b else []
+    if not b:
+        ids = [cls, *a[: max_seq_length - 2], sep]
+        return ids, [0] * len(ids)
+    truncate_pair(a, b, max_seq_length - 3)
+    return (
+        [cls, *a, sep, *b, sep],
+        [0] * (len(a) + 2) + [1] * (len(b) + 1),
     )
 
 
