@@ -237,6 +237,7 @@ SUBMISSIONS = tuple(
     sorted({s.submission for task in _TASKS for s in task.test})
 )
 DEFAULT_LANGUAGE = "zh"
+OWN_KINDS = ("tsv", "jsonl")
 
 
 def get_task(name: str, xnli_language: str = DEFAULT_LANGUAGE) -> Task:
@@ -253,32 +254,27 @@ def get_task(name: str, xnli_language: str = DEFAULT_LANGUAGE) -> Task:
 
 
 def make_own_task(
-    kind: str,
-    text_a: str,
-    text_b: str | None,
-    label: str,
-    labels: tuple[str, ...],
+    kind: str, text_a: str, text_b: str | None, label: str
 ) -> Task:
-    """A task in files of one's own: train, dev and test.tsv or .jsonl.
+    """Scores in files of one's own: train, dev and test.tsv or .jsonl. With
+    labels and a metric put in their places, classes.
 
     Args:
         kind: `tsv` or `jsonl`.
         text_a: a column's name; of a tsv without header, its number.
         text_b: likewise, for pairs.
         label: likewise.
-        labels: classes; none for scores.
     """
     columns = [
         int(c) if c and re.fullmatch(r"-?\d+", c) else c
         for c in (text_a, text_b, label)
     ]
-    has_header = kind == "tsv" and any(isinstance(c, str) for c in columns)
+    has_header = any(isinstance(column, str) for column in columns)
     train, dev, test = (
         Split(name, f"{name}.{kind}", *columns[:count], has_header=has_header)
         for name, count in (("train", 3), ("dev", 3), ("test", 2))
     )
-    metrics = ("accuracy",) if labels else ("pearson", "spearman")
-    return Task(kind, labels, metrics, train, (dev,), (test,))
+    return Task(kind, (), ("pearson", "spearman"), train, (dev,), (test,))
 
 
 def _plain(name: str) -> str:

@@ -84,6 +84,11 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
     return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
 
 
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Probabilities of classes."""
+    return np.exp(log_softmax(logits))
+
+
 def losses(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Each example's loss: cross-entropy, or squared error of a score."""
     if logits.shape[-1] == 1:
