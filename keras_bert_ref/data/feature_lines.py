@@ -1,0 +1,65 @@
+"""Lines of text -> batches for feature extraction.
+
+A line is an example, blank or not: a sentence, or a pair as `a ||| b`. Lines
+are read when they are needed, so their number does not matter.
+"""
+
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_ref.data.sentence_pairs import encode_pair
+from keras_bert_ref.tokenization import FullTokenizer, convert_to_unicode
+
+SEPARATOR = " ||| "
+
+
+class EncodedLine(NamedTuple):
+    """Ids of L tokens and the segments these are in."""
+
+    input_ids: list[int]
+    segment_ids: list[int]
+
+
+def encode_lines(
+    input_file: str, tokenizer: FullTokenizer, max_seq_length: int
+) -> Iterator[EncodedLine]:
+    """Reads a file line by line; lines end at LF only."""
+    with tf.io.gfile.GFile(input_file, "rb") as file:
+        for line in file:
+            text_a, text_b = split_pair(convert_to_unicode(line).strip())
+            yield EncodedLine(
+                *encode_pair(text_a, text_b, max_seq_length, tokenizer)
+            )
+
+
+def split_pair(line: str) -> tuple[str, str | None]:
+    """Splits `a ||| b` where the mark stands last; else b is None."""
+    before, mark, after = line.rpartition(SEPARATOR)
+    return (before, after) if mark else (line, None)
+
+
+def batch_lines(
+    lines: Iterator[EncodedLine], batch_size: int, trim_to: int
+) -> Iterator[tuple[list[EncodedLine], dict[str, np.ndarray]]]:
+    """Yields lines and the batch they make, in order.
+
+    A batch is as long as its longest line, rounded up to a multiple of
+    `trim_to`.
+    """
+    while batch := list(itertools.islice(lines, batch_size)):
+        longest = max(len(line.input_ids) for line in batch)
+        shape = len(batch), -(-longest // trim_to) * trim_to
+        arrays = {
+            name: np.zeros(shape, np.int32)
+            for name in ("input_ids", "input_mask", "segment_ids")
+        }
+        for i, line in enumerate(batch):
+            length = len(line.input_ids)
+            arrays["input_ids"][i, :length] = line.input_ids
+            arrays["input_mask"][i, :length] = 1
+            arrays["segment_ids"][i, :length] = line.segment_ids
+        yield batch, arrays
