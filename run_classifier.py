@@ -3,9 +3,6 @@
 docs/GLUE.md tells how.
 """
 
-import dataclasses
-import functools
-import json
 import os
 
 import keras
@@ -68,6 +65,7 @@ flags.DEFINE_list("learning_rates", [], "A grid to choose from on dev.")
 flags.DEFINE_list("train_batch_sizes", [], "Likewise.")
 flags.DEFINE_list("epochs_grid", [], "Likewise.")
 
+ACTIONS = ("train", "eval", "predict")
 # What a run's results depend on.
 RECORDED = (
     "task_name",
@@ -83,17 +81,21 @@ RECORDED = (
 
 
 def main(_):
-    if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
+    actions = [name for name in ACTIONS if FLAGS[f"do_{name}"].value]
+    if not actions:
         raise ValueError(
             "Nothing to do: set --do_train, --do_eval or --do_predict."
         )
-    output_dir = best_dir = FLAGS.output_dir
+    output_dir = FLAGS.output_dir
     runs = plan_runs()
     config = shared_flags.read_config()
     tokenizer = shared_flags.read_tokenizer(config)
     task = read_task()
     # Before TensorFlow is at work: this may use other processes.
-    data = prepare_data(task, tokenizer)
+    data = classifier_data.prepare(
+        *(task, tokenizer, FLAGS.max_seq_length, FLAGS.data_dir),
+        *(shared_flags.worker_dir(), actions),
+    )
     strategy = shared_flags.set_up()
     is_chief = distribution.is_chief(strategy)
     if is_chief:
@@ -104,21 +106,19 @@ def main(_):
             setattr(FLAGS, name, value)
         FLAGS.output_dir = run.folder(output_dir)
         model = build_model(strategy, config, task)
+        results = None
         if FLAGS.do_train:
             run_train(strategy, model, task, data["train"][0].records)
-        results = run_eval(strategy, model, task, data["eval"])
+        if FLAGS.do_eval and is_chief:
+            results = run_eval(model, task, data["eval"])
         return results if FLAGS.do_train else None
 
     if FLAGS.do_train or FLAGS.do_eval:
-        best = trials.compare(
-            output_dir, task, runs, train_and_evaluate, is_chief
-        )
-        best_dir = best.folder(output_dir)
+        best = trials.compare(output_dir, task, runs, train_and_evaluate)
+        FLAGS.output_dir = best.folder(output_dir)
     if FLAGS.do_predict and is_chief:
         model = build_model(strategy, config, task)
-        run_predict(
-            strategy, model, task, data["predict"], best_dir, output_dir
-        )
+        run_predict(model, task, data["predict"], output_dir)
 
 
 def plan_runs() -> list[trials.Run]:
@@ -146,49 +146,11 @@ def read_task() -> glue.Task:
     kind = FLAGS.task_name.lower()
     if kind not in glue.OWN_KINDS:
         return glue.get_task(FLAGS.task_name, FLAGS.xnli_language)
-    task = glue.make_own_task(
-        kind, FLAGS.text_a_column, FLAGS.text_b_column, FLAGS.label_column
+    columns = FLAGS.text_a_column, FLAGS.text_b_column, FLAGS.label_column
+    return classifier_data.make_own_task(
+        *(kind, columns, FLAGS.regression),
+        *(FLAGS.data_dir, FLAGS.output_dir, FLAGS.do_train),
     )
-    if FLAGS.regression:
-        return task
-    labels = classifier_data.own_labels(
-        task.train, FLAGS.data_dir, FLAGS.output_dir, FLAGS.do_train
-    )
-    return dataclasses.replace(task, labels=labels, metrics=("accuracy",))
-
-
-def prepare_data(task, tokenizer) -> dict[str, list[classifier_data.Data]]:
-    """Writes records for all that is to be done."""
-    wanted = {
-        "train": (task.train,) if FLAGS.do_train else (),
-        "eval": task.dev if FLAGS.do_eval else (),
-        "predict": task.test if FLAGS.do_predict else (),
-    }
-    if not task.train and (FLAGS.do_train or FLAGS.do_eval):
-        raise ValueError(
-            f"{task.name} has test data only; set --do_predict alone, with a "
-            "model that was trained on MNLI."
-        )
-    prepare = functools.partial(
-        classifier_data.prepare,
-        task=task,
-        data_dir=FLAGS.data_dir,
-        max_seq_length=FLAGS.max_seq_length,
-        tokenizer=tokenizer,
-        output_dir=os.path.join(FLAGS.output_dir, worker_name()),
-    )
-    return {
-        name: prepare(splits=splits, name=name)
-        for name, splits in wanted.items()
-    }
-
-
-def worker_name() -> str:
-    """A folder for each worker's records, if there are several workers."""
-    worker = json.loads(os.environ.get("TF_CONFIG") or "{}").get("task")
-    if worker:
-        return f"{worker['type']}_{worker['index']}"
-    return f"worker_{FLAGS.task_index}" if FLAGS.worker_hosts else ""
 
 
 def build_model(strategy, config, task) -> heads.BertClassifier:
@@ -212,31 +174,24 @@ def run_train(strategy, model, task, records) -> None:
             f"{FLAGS.num_train_epochs} do not fill one batch; lower "
             f"--train_batch_size={FLAGS.train_batch_size}."
         )
-    regression = task.is_regression
+    num_warmup_steps = int(num_steps * FLAGS.warmup_proportion)
+    kind, curve = fine_tuning.CLASSIFICATION, "accuracy"
+    if task.is_regression:
+        kind, curve = fine_tuning.REGRESSION, "absolute_error"
     with strategy.scope():
         shared_flags.train(
-            strategy,
-            model,
-            fine_tuning.REGRESSION
-            if regression
-            else fine_tuning.CLASSIFICATION,
-            records,
-            num_steps,
-            int(num_steps * FLAGS.warmup_proportion),
-            ["loss", "absolute_error" if regression else "accuracy"],
+            *(strategy, model, kind, records),
+            *(num_steps, num_warmup_steps, ["loss", curve]),
         )
 
 
-def run_eval(strategy, model, task, data) -> dict | None:
-    """Writes eval_results.txt; None if this is not asked for."""
-    if not FLAGS.do_eval or not distribution.is_chief(strategy):
-        return None
+def run_eval(model, task, data) -> dict:
+    """Writes eval_results.txt."""
     step = training_run.restore_for_eval(
         model, FLAGS.output_dir, FLAGS.init_checkpoint
     )
-    trim_to = shared_flags.make_plan(strategy, step).trim_to
     results = classification.evaluate(
-        model, task, data, FLAGS.eval_batch_size, trim_to
+        model, task, data, FLAGS.eval_batch_size, trim_to()
     )
     results["global_step"] = step
     progress.write_results(
@@ -245,17 +200,21 @@ def run_eval(strategy, model, task, data) -> dict | None:
     return results
 
 
-def run_predict(strategy, model, task, data, checkpoint_dir, output_dir):
+def run_predict(model, task, data, output_dir) -> None:
     """Writes test_results.tsv and the files of a submission."""
-    step = training_run.restore_for_eval(
-        model, checkpoint_dir, FLAGS.init_checkpoint
+    training_run.restore_for_eval(
+        model, FLAGS.output_dir, FLAGS.init_checkpoint
     )
-    trim_to = shared_flags.make_plan(strategy, step).trim_to
     for split in data:
         logits = classification.predict(
-            model, split, FLAGS.predict_batch_size, trim_to
+            model, split, FLAGS.predict_batch_size, trim_to()
         )
         classification.write_predictions(output_dir, task, split, logits)
+
+
+def trim_to() -> int | None:
+    is_trimmed = FLAGS.trim_batches and not FLAGS.use_tpu
+    return shared_flags.LENGTHS if is_trimmed else None
 
 
 def run():

@@ -1,6 +1,8 @@
 """Flags the runners share: the original's, and those of the engine."""
 
 import io
+import json
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -232,6 +234,16 @@ def read_tokenizer(config: BertConfig) -> FullTokenizer:
         FLAGS.do_lower_case, FLAGS.init_checkpoint, tokenizer.vocab
     )
     return tokenizer
+
+
+def worker_dir() -> str:
+    """Where a worker puts what each worker makes for itself: output_dir, or
+    if there are several of them a folder in it."""
+    worker = json.loads(os.environ.get("TF_CONFIG") or "{}").get("task")
+    if FLAGS.worker_hosts:
+        worker = {"type": "worker", "index": FLAGS.task_index}
+    name = "{type}_{index}".format(**worker) if worker else ""
+    return os.path.join(FLAGS.output_dir, name)
 
 
 def train(

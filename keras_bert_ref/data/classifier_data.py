@@ -1,9 +1,12 @@
-"""A split of a task, ready for a model: labels, and records in a file."""
+"""Tasks, those of GLUE or of one's own, made ready for a model."""
 
 import os
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
 from keras_bert_ref.data import (
     classifier_features,
@@ -11,8 +14,13 @@ from keras_bert_ref.data import (
     glue_tfds,
 )
 from keras_bert_ref.data.batches import Records
+from keras_bert_ref.data.classifier_features import (
+    file_based_convert_examples_to_features,
+)
 from keras_bert_ref.data.glue import Split, Task
 from keras_bert_ref.tokenization import FullTokenizer
+
+LABELS_FILE = "labels.txt"
 
 
 class Data(NamedTuple):
@@ -31,55 +39,77 @@ class Data(NamedTuple):
 
 def prepare(
     task: Task,
-    splits: tuple[Split, ...],
-    data_dir: str,
-    max_seq_length: int,
     tokenizer: FullTokenizer,
+    max_seq_length: int,
+    data_dir: str,
     output_dir: str,
-    name: str,
-) -> list[Data]:
-    """Writes the records of splits to <output_dir>/<name>.tf_record.
+    names: Sequence[str],
+) -> dict[str, list[Data]]:
+    """Writes records of splits to <name>.tf_record in output_dir.
 
-    Splits that are optional and not there are left out.
+    Args:
+        names: what is to be done, of `train`, `eval` and `predict`. Splits
+            that are optional and not there are left out.
     """
     is_tfds = glue_tfds.is_tfds(data_dir)
     read = (glue_tfds if is_tfds else classifier_files).read_examples
     schema = classifier_features.make_schema(max_seq_length, task.is_regression)
     vocab_size = 1 + max(tokenizer.vocab.values())
-    prepared = []
-    for split in splits:
-        is_there = is_tfds or classifier_files.has_file(split, data_dir)
-        if split.is_optional and not is_there:
-            continue
-        examples = read(task, split, data_dir)
-        suffix = f"_{split.suffix}" if split.suffix else ""
-        path = os.path.join(output_dir, f"{name}{suffix}.tf_record")
-        classifier_features.file_based_convert_examples_to_features(
-            examples, task.labels, max_seq_length, tokenizer, path
-        )
-        labels = classifier_features.label_array(
-            task.labels.index(e.label) if task.labels else e.label
-            for e in examples
-        )
-        records = Records([path], schema, len(examples), vocab_size)
-        prepared.append(Data(split, labels, records))
+    splits = {"train": task.train, "eval": task.dev, "predict": task.test}
+    prepared = {name: [] for name in splits}
+    for name in names:
+        if not splits[name]:
+            raise ValueError(
+                f"{task.name} has test data only; set --do_predict alone, "
+                "with a model that was trained on MNLI."
+            )
+        for split in splits[name]:
+            is_there = is_tfds or classifier_files.has_file(split, data_dir)
+            if split.is_optional and not is_there:
+                continue
+            examples = read(task, split, data_dir)
+            suffix = f"_{split.suffix}" if split.suffix else ""
+            path = os.path.join(output_dir, f"{name}{suffix}.tf_record")
+            labels = file_based_convert_examples_to_features(
+                examples, task.labels, max_seq_length, tokenizer, path
+            )
+            records = Records([path], schema, len(examples), vocab_size)
+            prepared[name].append(Data(split, labels, records))
     return prepared
 
 
-def own_labels(
-    train: Split, data_dir: str, output_dir: str, do_train: bool
-) -> tuple[str, ...]:
-    """The labels of a task of one's own: found in the training data, and kept
-    in output_dir for later runs."""
-    kept = classifier_files.load_labels(output_dir)
-    if not do_train:
-        if kept is None:
-            raise ValueError(
-                f"There is no {classifier_files.LABELS_FILE} in {output_dir}: "
-                "only a model that was trained there with --do_train can be "
-                "used."
-            )
-        return kept
+def make_own_task(
+    kind: str,
+    columns: Sequence[str | None],
+    is_regression: bool,
+    data_dir: str,
+    output_dir: str,
+    is_training: bool,
+) -> Task:
+    """A task in files of one's own: train, dev and test.tsv or .jsonl.
+
+    Args:
+        kind: `tsv` or `jsonl`.
+        columns: of text_a, text_b (None for single sentences) and label: their
+            names; of a tsv without header, their numbers.
+        is_training: bool. Find the labels in the training data and keep them
+            in output_dir; otherwise look them up there.
+    """
+    places = [int(c) if c and re.fullmatch(r"-?\d+", c) else c for c in columns]
+    has_header = any(isinstance(place, str) for place in places)
+    train, dev, test = (
+        Split(name, f"{name}.{kind}", *places[:count], has_header=has_header)
+        for name, count in (("train", 3), ("dev", 3), ("test", 2))
+    )
+    labels, metrics = (), ("pearson", "spearman")
+    if not is_regression:
+        find = _find_labels if is_training else _load_labels
+        labels, metrics = find(train, data_dir, output_dir), ("accuracy",)
+    return Task(kind, labels, metrics, (train,), (dev,), (test,))
+
+
+def _find_labels(train: Split, data_dir: str, output_dir: str):
+    """Labels found in the training data; kept for later runs."""
     found = classifier_files.find_labels(train, data_dir)
     if len(found) < 2:
         raise ValueError(
@@ -87,11 +117,28 @@ def own_labels(
             f"{train.label!r}, but a classifier needs 2; set --label_column, "
             "or --regression for scores."
         )
-    if kept not in (None, found):
-        raise ValueError(
-            f"{train.file} has the labels {', '.join(found)}, but the model "
-            f"in {output_dir} was trained with {', '.join(kept)}; use another "
-            "--output_dir."
-        )
-    classifier_files.save_labels(output_dir, found)
+    path = os.path.join(output_dir, LABELS_FILE)
+    if tf.io.gfile.exists(path):
+        kept = _load_labels(train, data_dir, output_dir)
+        if kept != found:
+            raise ValueError(
+                f"{train.file} has the labels {', '.join(found)}, but the "
+                f"model in {output_dir} was trained with {', '.join(kept)}; "
+                "use another --output_dir."
+            )
+    tf.io.gfile.makedirs(output_dir)
+    with tf.io.gfile.GFile(path, "w") as file:
+        file.write("".join(label + "\n" for label in found))
     return found
+
+
+def _load_labels(train: Split, data_dir: str, output_dir: str):
+    """Labels of a model that was trained before."""
+    path = os.path.join(output_dir, LABELS_FILE)
+    if not tf.io.gfile.exists(path):
+        raise ValueError(
+            f"There is no {path}, which training writes; set --do_train, or "
+            "--output_dir to where the model was trained."
+        )
+    with tf.io.gfile.GFile(path, "rb") as file:
+        return tuple(file.read().decode().removesuffix("\n").split("\n"))

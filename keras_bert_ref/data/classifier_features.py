@@ -15,6 +15,7 @@ import tensorflow as tf
 from keras_bert_ref.data.classifier_files import InputExample
 from keras_bert_ref.data.parallel import map_in_order
 from keras_bert_ref.data.records import open_outputs
+from keras_bert_ref.data.sentence_pairs import encode_pair
 from keras_bert_ref.data.serialization import serialize
 from keras_bert_ref.tokenization import FullTokenizer
 
@@ -47,36 +48,13 @@ def convert_single_example(
     ids, segments = encode_pair(
         example.text_a, example.text_b, max_seq_length, tokenizer
     )
+    return InputFeatures(ids, segments, label_id(example, label_list))
+
+
+def label_id(example: InputExample, label_list: Sequence[str]) -> int | float:
+    """The number of a label; without a list, the score."""
     label = example.label
-    return InputFeatures(
-        ids, segments, label_list.index(label) if label_list else float(label)
-    )
-
-
-def encode_pair(
-    text_a: str | bytes,
-    text_b: str | bytes | None,
-    max_seq_length: int,
-    tokenizer: FullTokenizer,
-) -> tuple[list[int], list[int]]:
-    """Returns ids and segments of a sentence or a pair, cut to fit."""
-    cls, sep = tokenizer.vocab["[CLS]"], tokenizer.vocab["[SEP]"]
-    a = tokenizer.encode(text_a)
-    b = tokenizer.encode(text_b) if text_b else []
-    if not b:
-        ids = [cls, *a[: max_seq_length - 2], sep]
-        return ids, [0] * len(ids)
-    truncate_pair(a, b, max_seq_length - 3)
-    return (
-        [cls, *a, sep, *b, sep],
-        [0] * (len(a) + 2) + [1] * (len(b) + 1),
-    )
-
-
-def truncate_pair(a: list[int], b: list[int], max_length: int) -> None:
-    """Cuts tokens off the end of the longer until both fit; b on a tie."""
-    while len(a) + len(b) > max_length:
-        (a if len(a) > len(b) else b).pop()
+    return label_list.index(label) if label_list else float(label)
 
 
 def file_based_convert_examples_to_features(
@@ -85,8 +63,12 @@ def file_based_convert_examples_to_features(
     max_seq_length: int,
     tokenizer: FullTokenizer,
     output_file: str,
-) -> None:
-    """Writes the features of all examples, in order, as records."""
+) -> np.ndarray:
+    """Writes the features of all examples, in order, as records.
+
+    Returns:
+        The label ids: int32 [N] classes, or float32 [N] scores.
+    """
     is_large = len(examples) >= MIN_PARALLEL_EXAMPLES
     convert = functools.partial(
         _make_records,
@@ -102,6 +84,7 @@ def file_based_convert_examples_to_features(
         num_workers = os.cpu_count() if is_large else 1
         for records in map_in_order(convert, tasks, num_workers):
             write(records)
+    return label_array(label_id(e, label_list) for e in examples)
 
 
 def _make_records(examples, label_list, max_seq_length, tokenizer):
@@ -126,8 +109,7 @@ def pad_features(
         batch["input_ids"][i, :length] = feature.input_ids
         batch["input_mask"][i, :length] = 1
         batch["segment_ids"][i, :length] = feature.segment_ids
-    labels = label_array(feature.label_id for feature in features)
-    batch["label_ids"] = labels[:, None]
+    batch["label_ids"] = label_array(f.label_id for f in features)[:, None]
     batch["is_real_example"] = np.ones((len(features), 1), np.int32)
     return batch
 

@@ -11,8 +11,6 @@ from absl import logging
 from keras_bert_ref.data.glue import Column, Split, Task
 from keras_bert_ref.tokenization import convert_to_unicode
 
-LABELS_FILE = "labels.txt"
-
 
 @dataclasses.dataclass(slots=True)
 class InputExample:
@@ -82,22 +80,6 @@ def find_labels(split: Split, data_dir: str) -> tuple[str, ...]:
     path = os.path.join(data_dir, split.file)
     rows = _read_rows(path, split, skips_short_rows=False)
     return tuple(sorted({row[split.label] for _, row in rows}))
-
-
-def save_labels(output_dir: str, labels: Sequence[str]) -> None:
-    """Keeps the order of labels for those who use the model later."""
-    tf.io.gfile.makedirs(output_dir)
-    with tf.io.gfile.GFile(os.path.join(output_dir, LABELS_FILE), "w") as file:
-        file.write("".join(label + "\n" for label in labels))
-
-
-def load_labels(output_dir: str) -> tuple[str, ...] | None:
-    """The labels of a model that was trained before, if there are any."""
-    path = os.path.join(output_dir, LABELS_FILE)
-    if not tf.io.gfile.exists(path):
-        return None
-    with tf.io.gfile.GFile(path, "rb") as file:
-        return tuple(file.read().decode().removesuffix("\n").split("\n"))
 
 
 def _read_rows(

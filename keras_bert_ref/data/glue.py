@@ -64,7 +64,7 @@ class Task:
     name: str
     labels: tuple[str, ...]
     metrics: tuple[str, ...]
-    train: Split | None
+    train: tuple[Split, ...]
     dev: tuple[Split, ...]
     test: tuple[Split, ...]
     aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -99,21 +99,21 @@ def _task(name, labels, metrics, columns, test_columns, texts, **kwargs):
         name,
         labels,
         metrics,
-        train,
+        (train,),
         (dev,),
         (test,),
-        tfds_texts=texts.split(),
+        tfds_texts=tuple(texts.split()),
         **kwargs,
     )
 
 
 def _without_header(task: Task) -> Task:
     """CoLA alone has a header in its test file only."""
-    train, (dev,) = (
-        dataclasses.replace(task.train, has_header=False),
-        [dataclasses.replace(split, has_header=False) for split in task.dev],
+    train, dev = (
+        tuple(dataclasses.replace(split, has_header=False) for split in splits)
+        for splits in (task.train, task.dev)
     )
-    return dataclasses.replace(task, train=train, dev=(dev,))
+    return dataclasses.replace(task, train=train, dev=dev)
 
 
 def _mnli(part: str, suffix: str = "") -> tuple[Split, Split]:
@@ -164,7 +164,7 @@ def _make_mnli() -> Task:
         "MNLI",
         NLI,
         ("accuracy",),
-        _MNLI_TRAIN,
+        (_MNLI_TRAIN,),
         (dev, more_dev),
         (test, more_test, diagnostic),
         tfds_texts=_PREMISE,
@@ -177,7 +177,7 @@ def _make_mnli_mm() -> Task:
         "MNLI-mm",
         NLI,
         ("accuracy",),
-        _MNLI_TRAIN,
+        (_MNLI_TRAIN,),
         (dev,),
         (test,),
         tfds_texts=_PREMISE,
@@ -190,7 +190,7 @@ def _make_xnli(language: str) -> Task:
         "XNLI",
         NLI,
         ("accuracy",),
-        Split("train", f"multinli/multinli.train.{language}.tsv", 0, 1, 2),
+        (Split("train", f"multinli/multinli.train.{language}.tsv", 0, 1, 2),),
         (Split("dev", "xnli.dev.tsv", label=1, **columns),),
         (Split("test", "xnli.test.tsv", **columns),),
         aliases={"contradictory": "contradiction"},
@@ -230,7 +230,7 @@ _TASKS = (
     _task("SST-2", BINARY, _ACCURACY, (0, None, 1), (1,), "sentence"),
     _task("STS-B", (), ("pearson", "spearman"), (-3, -2, -1), (-2, -1), _PAIR),
     _task("WNLI", BINARY, _ACCURACY, (1, 2, 3), (1, 2), _PAIR),
-    Task("AX", NLI, (), None, (), (_DIAGNOSTIC,), tfds_texts=_PREMISE),
+    Task("AX", NLI, (), (), (), (_DIAGNOSTIC,), tfds_texts=_PREMISE),
 )
 TASKS = {task.name: task for task in _TASKS}
 SUBMISSIONS = tuple(
@@ -251,30 +251,6 @@ def get_task(name: str, xnli_language: str = DEFAULT_LANGUAGE) -> Task:
             "or tsv or jsonl for a task of your own."
         )
     return known[_plain(name)]
-
-
-def make_own_task(
-    kind: str, text_a: str, text_b: str | None, label: str
-) -> Task:
-    """Scores in files of one's own: train, dev and test.tsv or .jsonl. With
-    labels and a metric put in their places, classes.
-
-    Args:
-        kind: `tsv` or `jsonl`.
-        text_a: a column's name; of a tsv without header, its number.
-        text_b: likewise, for pairs.
-        label: likewise.
-    """
-    columns = [
-        int(c) if c and re.fullmatch(r"-?\d+", c) else c
-        for c in (text_a, text_b, label)
-    ]
-    has_header = any(isinstance(column, str) for column in columns)
-    train, dev, test = (
-        Split(name, f"{name}.{kind}", *columns[:count], has_header=has_header)
-        for name, count in (("train", 3), ("dev", 3), ("test", 2))
-    )
-    return Task(kind, (), ("pearson", "spearman"), train, (dev,), (test,))
 
 
 def _plain(name: str) -> str:

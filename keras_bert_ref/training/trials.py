@@ -77,12 +77,11 @@ def compare(
     task: Task,
     runs: Sequence[Run],
     train_and_evaluate: Callable[[Run], dict | None],
-    is_chief: bool,
 ) -> Run:
     """Does all runs that are not finished; returns the best.
 
     Args:
-        train_and_evaluate: run -> results, or None if it gives none.
+        train_and_evaluate: run -> results, or None, which are not recorded.
     """
     # A single run may be evaluated again, as often as one likes.
     finished = read_results(output_dir) if len(runs) > 1 else []
@@ -93,7 +92,7 @@ def compare(
             continue
         start = time.perf_counter()
         metrics = train_and_evaluate(run)
-        if metrics and is_chief:
+        if metrics:
             results[i] = {
                 "task": task.name,
                 "run": run.name,
