@@ -67,20 +67,21 @@ def main(_):
     check_flags()
     config = shared_flags.read_config()
     tokenizer = shared_flags.read_tokenizer(config)
-    # All is read first: what is wrong should be known before training.
-    train_examples = read_train_examples() if FLAGS.do_train else []
-    articles, examples = read_questions() if FLAGS.do_predict else ([], [])
+    # Before TensorFlow is at work: this may use other processes.
+    train_data = prepare_training(tokenizer) if FLAGS.do_train else None
+    questions = prepare_questions(tokenizer) if FLAGS.do_predict else None
     strategy = shared_flags.set_up()
-    policy = precision.choose_policy(FLAGS.dtype)
-    if distribution.is_chief(strategy):
+    is_chief = distribution.is_chief(strategy)
+    if is_chief:
         state.keep_config(FLAGS.output_dir, config)
     with strategy.scope():
+        policy = precision.choose_policy(FLAGS.dtype)
         model = heads.BertSpan(config, dtype=policy)
         model.build()
         if FLAGS.do_train:
-            run_train(strategy, model, tokenizer, train_examples)
-        if FLAGS.do_predict and distribution.is_chief(strategy):
-            run_predict(model, tokenizer, articles, examples)
+            run_train(strategy, model, *train_data)
+        if FLAGS.do_predict and is_chief:
+            run_predict(model, *questions)
 
 
 def check_flags():
@@ -100,23 +101,34 @@ def check_flags():
         )
 
 
-def read_train_examples():
+def prepare_training(tokenizer):
+    """Returns the windows to train on, and how many steps to take."""
     is_v2 = FLAGS.version_2_with_negative
     articles = squad_tfds.read_articles(FLAGS.train_file, "train", is_v2)
     examples = squad.make_examples(articles, True, is_v2, FLAGS.train_file)
-    if not examples:
-        raise ValueError(
-            f"There is no question to train on in {FLAGS.train_file}; training "
-            "needs at least one with its answer."
-        )
     random.Random(SHUFFLE_SEED).shuffle(examples)
-    return examples
+    num_steps = int(
+        len(examples) / FLAGS.train_batch_size * FLAGS.num_train_epochs
+    )
+    records = write_records("train.tf_record", examples, tokenizer, True)
+    if num_steps < 1 or not records.num_records:
+        raise ValueError(
+            f"Training needs one batch or more, but {FLAGS.train_file} has "
+            f"{len(examples)} questions with {records.num_records} windows of "
+            f"text, for --train_batch_size={FLAGS.train_batch_size} and "
+            f"--num_train_epochs={FLAGS.num_train_epochs}; lower the one or "
+            "raise the other."
+        )
+    return records, num_steps
 
 
-def read_questions():
+def prepare_questions(tokenizer):
+    """Returns articles, their questions, and the windows of these."""
     is_v2 = FLAGS.version_2_with_negative
     articles = squad_tfds.read_articles(FLAGS.predict_file, "validation", is_v2)
     examples = squad.make_examples(articles, False, source=FLAGS.predict_file)
+    if not examples:
+        raise ValueError(f"There is no question in {FLAGS.predict_file}.")
     can_score = metric.has_gold_answers(articles, is_v2)
     if FLAGS.best_null_threshold and not (is_v2 and can_score):
         raise ValueError(
@@ -124,37 +136,23 @@ def read_questions():
             "--version_2_with_negative and a --predict_file with the right "
             "answers; drop it, or set --null_score_diff_threshold."
         )
-    return articles, examples
+    features = []
+    records = write_records(
+        "eval.tf_record", examples, tokenizer, False, features.append
+    )
+    return articles, examples, features, records
 
 
 def write_records(name, examples, tokenizer, is_training, keep=None):
     return squad.write_records(
-        output_path(name),
-        examples,
-        tokenizer,
-        FLAGS.max_seq_length,
-        FLAGS.doc_stride,
-        FLAGS.max_query_length,
-        is_training,
-        keep,
+        os.path.join(shared_flags.worker_dir(), name),
+        *(examples, tokenizer),
+        *(FLAGS.max_seq_length, FLAGS.doc_stride, FLAGS.max_query_length),
+        *(is_training, keep),
     )
 
 
-def run_train(strategy, model, tokenizer, examples):
-    # Every worker makes the same records, for itself.
-    worker = "" if distribution.is_chief(strategy) else f"-{FLAGS.task_index}"
-    records = write_records(
-        f"train{worker}.tf_record", examples, tokenizer, is_training=True
-    )
-    num_steps = int(
-        len(examples) / FLAGS.train_batch_size * FLAGS.num_train_epochs
-    )
-    if num_steps < 1:
-        raise ValueError(
-            f"{len(examples)} questions are no batch of --train_batch_size="
-            f"{FLAGS.train_batch_size} in --num_train_epochs="
-            f"{FLAGS.num_train_epochs}; lower the one or raise the other."
-        )
+def run_train(strategy, model, records, num_steps):
     num_warmup_steps = int(num_steps * FLAGS.warmup_proportion)
     shared_flags.train(
         *(strategy, model, fine_tuning.SPANS, records),
@@ -162,19 +160,20 @@ def run_train(strategy, model, tokenizer, examples):
     )
 
 
-def run_predict(model, tokenizer, articles, examples):
+def run_predict(model, articles, examples, features, records):
     step = training_run.restore_for_eval(
         model, FLAGS.output_dir, FLAGS.init_checkpoint
     )
-    features = []
-    records = write_records(
-        "eval.tf_record", examples, tokenizer, False, features.append
-    )
-    trim_to = shared_flags.LENGTHS if FLAGS.trim_batches else None
+    is_trimmed = FLAGS.trim_batches and not FLAGS.use_tpu
     predictions = squad_answers.write_predictions(
         examples,
         features,
-        span_logits.predict(model, records, FLAGS.predict_batch_size, trim_to),
+        span_logits.predict(
+            model,
+            records,
+            FLAGS.predict_batch_size,
+            shared_flags.LENGTHS if is_trimmed else None,
+        ),
         FLAGS.n_best_size,
         FLAGS.max_answer_length,
         FLAGS.do_lower_case,
@@ -185,16 +184,12 @@ def run_predict(model, tokenizer, articles, examples):
         FLAGS.null_score_diff_threshold,
         FLAGS.verbose_logging,
     )
-    logging.info("Answered %d questions", len(examples))
+    logging.info("%d answers, in %s", len(examples), FLAGS.output_dir)
     if metric.has_gold_answers(articles, FLAGS.version_2_with_negative):
-        results = score(articles, predictions)
-        progress.write_results(
-            output_path("eval_results.txt"), {"global_step": step, **results}
-        )
+        results = {"global_step": step, **score(articles, predictions)}
+        progress.write_results(output_path("eval_results.txt"), results)
     else:
-        logging.info(
-            "No scores: not all questions of --predict_file have an answer"
-        )
+        logging.info("No scores: --predict_file lacks right answers.")
 
 
 def score(articles, predictions):
