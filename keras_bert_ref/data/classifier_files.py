@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import tensorflow as tf
 from absl import logging
@@ -98,18 +98,14 @@ def _read_rows(
     if path.endswith(".jsonl"):
         yield from _read_json_rows(path, split, lines)
         return
-    # In a line CR is white space; at its end it is part of the line's end.
     rows = (
         convert_to_unicode(line).removesuffix("\r").split("\t")
         for line in lines
     )
-    first = 0
-    places = {column: column for column in split.columns}
-    if split.has_header and lines:
-        first, header = 1, next(rows)
-        places = {c: _find_column(c, header, path) for c in split.columns}
-    needed = _count_needed(places.values(), split)
-    for number, row in enumerate(rows, first):
+    header = next(rows, []) if split.has_header else []
+    places = {c: _find_column(c, header, path) for c in split.columns}
+    needed = _count_needed(split, places, header)
+    for number, row in enumerate(rows, int(split.has_header)):
         if len(row) < needed:
             message = (
                 f"A row of {path} needs {needed} columns, but line "
@@ -133,7 +129,10 @@ def _read_json_rows(path, split: Split, lines) -> Iterator:
                 f"{', '.join(map(str, split.columns))}, but line {number + 1} "
                 f"is not ({error!r})."
             ) from None
-        yield number, {c: str(value) for c, value in values.items()}
+        yield (
+            number,
+            {c: "" if v is None else str(v) for c, v in values.items()},
+        )
 
 
 def _find_column(column: Column, header: Sequence[str], path: str) -> int:
@@ -147,8 +146,11 @@ def _find_column(column: Column, header: Sequence[str], path: str) -> int:
     return list(header).index(column)
 
 
-def _count_needed(places, split: Split) -> int:
-    """How many columns a row must have, for all places to be different."""
-    places = [*places, *([split.only[0]] if split.only else [])]
-    from_start = max((p + 1 for p in places if p >= 0), default=0)
-    return from_start + max((-p for p in places if p < 0), default=0)
+def _count_needed(
+    split: Split, places: Mapping[Column, int], header: Sequence[str]
+) -> int:
+    """How many columns a row must have."""
+    used = [*places.values(), *(split.only or ())[:1]]
+    # Counted from the end, columns are right only in rows that are whole.
+    whole = len(header) if min(used) < 0 else 0
+    return max(whole, *(p + 1 if p >= 0 else -p for p in used))

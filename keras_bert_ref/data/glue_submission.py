@@ -3,6 +3,7 @@
 python -m keras_bert_ref.data.glue_submission glue.zip output_dir ...
 """
 
+import io
 import os
 import sys
 import zipfile
@@ -56,13 +57,13 @@ def zip_submissions(zip_file: str, output_dirs: Sequence[str]) -> list[str]:
             f"There is no {FOLDER}/*.tsv in {', '.join(output_dirs)}; make "
             "them with run_classifier.py --do_predict."
         )
-    with (
-        tf.io.gfile.GFile(zip_file, "wb") as raw,
-        zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as archive,
-    ):
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(found):
             with tf.io.gfile.GFile(found[name], "rb") as file:
                 archive.writestr(name, file.read())
+    with tf.io.gfile.GFile(zip_file, "wb") as file:
+        file.write(content.getvalue())
     return [name for name in SUBMISSIONS if f"{name}.tsv" not in found]
 
 
