@@ -128,7 +128,7 @@ def read_layers(num_layers):
 def extract(model, layers, lines):
     """Yields each line with its values: [T, J, D], or pooled [J, D]."""
 
-    @tf.function(reduce_retracing=True)
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)] * 3)
     def compute(input_ids, input_mask, segment_ids):
         all_layers = model(input_ids, input_mask, segment_ids)[
             "all_encoder_layers"

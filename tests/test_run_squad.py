@@ -205,7 +205,7 @@ def test_flagfiles(run_squad):
         assert flags.FLAGS.do_train and flags.FLAGS.do_predict
         assert flags.FLAGS.train_file is None
         assert not flags.FLAGS.trim_batches
-        assert "not run here" in path.read_text()
+        assert "Not run here" in path.read_text()
 
 
 # Whole runs.

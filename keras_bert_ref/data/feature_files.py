@@ -10,6 +10,7 @@ the file appears when it is whole.
 
 import array
 import contextlib
+import io
 import itertools
 import json
 import zipfile
@@ -86,6 +87,17 @@ def open_tfrecord(path: str, layers: Sequence[int]) -> Iterator[Write]:
         yield write
 
 
+class _Stream(io.RawIOBase):
+    """A file to write to from start to end: zipfile must not go back."""
+
+    def __init__(self, file: tf.io.gfile.GFile):
+        self.file = file
+
+    def write(self, data: bytes) -> int:
+        self.file.write(bytes(data))
+        return len(data)
+
+
 @contextlib.contextmanager
 def open_npz(
     path: str, layers: Sequence[int], shape: Sequence[int]
@@ -103,7 +115,7 @@ def open_npz(
     with (
         unfinished([path]) as (name,),
         tf.io.gfile.GFile(name, "wb") as file,
-        zipfile.ZipFile(file, "w") as archive,
+        zipfile.ZipFile(_Stream(file), "w") as archive,
     ):
         with archive.open("values.npy", "w", force_zip64=True) as values_file:
             header = {"descr": "<f4", "fortran_order": False, "shape": shape}
