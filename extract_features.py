@@ -1,6 +1,7 @@
 """Writes what a BERT makes of each token, or of each line (section 5.3)."""
 
 import functools
+import itertools
 
 import tensorflow as tf
 import tqdm
@@ -61,6 +62,10 @@ flags.mark_flags_as_required(
         "output_file",
     ]
 )
+
+# One vector a line takes little room, so many lines are put in order of
+# length before they are put in batches.
+POOLED_BATCHES = 64
 
 
 def main(_):
@@ -143,13 +148,20 @@ def extract(model, layers, lines):
             )
         return values
 
-    batches = feature_lines.batch_lines(
-        lines, FLAGS.batch_size, shared_flags.LENGTHS
-    )
-    for batch, arrays in batches:
-        for line, values in zip(batch, compute(**arrays).numpy(), strict=True):
-            is_pooled = FLAGS.pooling != "none"
-            yield line, values if is_pooled else values[: len(line.input_ids)]
+    batch_size, is_pooled = FLAGS.batch_size, FLAGS.pooling != "none"
+    group_size = batch_size * (POOLED_BATCHES if is_pooled else 1)
+    while group := list(itertools.islice(lines, group_size)):
+        lengths = [len(line.input_ids) for line in group]
+        order = sorted(range(len(group)), key=lengths.__getitem__)
+        results = [None] * len(group)
+        for first in range(0, len(group), batch_size):
+            part = order[first : first + batch_size]
+            batch = feature_lines.pad_lines(
+                [group[i] for i in part], shared_flags.LENGTHS
+            )
+            for i, values in zip(part, compute(**batch).numpy(), strict=True):
+                results[i] = values if is_pooled else values[: lengths[i]]
+        yield from zip(group, results, strict=True)
 
 
 def run():

@@ -4,8 +4,7 @@ A line is an example, blank or not: a sentence, or a pair as `a ||| b`. Lines
 are read when they are needed, so their number does not matter.
 """
 
-import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -42,24 +41,19 @@ def split_pair(line: str) -> tuple[str, str | None]:
     return (before, after) if mark else (line, None)
 
 
-def batch_lines(
-    lines: Iterator[EncodedLine], batch_size: int, trim_to: int
-) -> Iterator[tuple[list[EncodedLine], dict[str, np.ndarray]]]:
-    """Yields lines and the batch they make, in order.
-
-    A batch is as long as its longest line, rounded up to a multiple of
-    `trim_to`.
-    """
-    while batch := list(itertools.islice(lines, batch_size)):
-        longest = max(len(line.input_ids) for line in batch)
-        shape = len(batch), -(-longest // trim_to) * trim_to
-        arrays = {
-            name: np.zeros(shape, np.int32)
-            for name in ("input_ids", "input_mask", "segment_ids")
-        }
-        for i, line in enumerate(batch):
-            length = len(line.input_ids)
-            arrays["input_ids"][i, :length] = line.input_ids
-            arrays["input_mask"][i, :length] = 1
-            arrays["segment_ids"][i, :length] = line.segment_ids
-        yield batch, arrays
+def pad_lines(
+    lines: Sequence[EncodedLine], trim_to: int
+) -> dict[str, np.ndarray]:
+    """Makes a batch: int32 [lines, T], T a multiple of `trim_to`."""
+    longest = max(len(line.input_ids) for line in lines)
+    shape = len(lines), -(-longest // trim_to) * trim_to
+    batch = {
+        name: np.zeros(shape, np.int32)
+        for name in ("input_ids", "input_mask", "segment_ids")
+    }
+    for i, line in enumerate(lines):
+        length = len(line.input_ids)
+        batch["input_ids"][i, :length] = line.input_ids
+        batch["input_mask"][i, :length] = 1
+        batch["segment_ids"][i, :length] = line.segment_ids
+    return batch
