@@ -426,6 +426,15 @@ def test_files_are_what_json_writes(tmp_path_factory, content):
     assert path.read_text() == json.dumps(content, indent=4) + "\n"
 
 
+def test_no_file_is_replaced_by_half_of_one(tmp_path):
+    path = tmp_path / "predictions.json"
+    path.write_text("old")
+    with pytest.raises(TypeError):
+        write_json(str(path), {"1": "whole", "2": object()})
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["v1.1", "v2.0"])
 def test_real_questions_go_through(shared_dir, tmp_path, version):
