@@ -10,6 +10,7 @@ from keras_bert_ref import flags as shared_flags
 from keras_bert_ref import heads
 from keras_bert_ref.data import squad, squad_answers, squad_tfds
 from keras_bert_ref.metrics import squad as metric
+from keras_bert_ref.metrics.squad_thresholds import find_best_thresholds
 from keras_bert_ref.training import (
     distribution,
     fine_tuning,
@@ -199,7 +200,7 @@ def score(articles, predictions):
         return metric.evaluate_v1(articles, answers)
     always = squad_answers.choose_answers(nbest, null_odds, math.inf)
     scores = metric.score_questions(articles, always)
-    best = metric.find_best_thresholds(scores, always, null_odds)
+    best = find_best_thresholds(scores, always, null_odds)
     if FLAGS.best_null_threshold:
         threshold = best["best_f1_thresh"]
         answers = squad_answers.choose_answers(nbest, null_odds, threshold)

@@ -415,6 +415,7 @@ def start(folder, name) -> subprocess.Popen:
 @pytest.mark.slow
 def test_killed_run_ends_like_an_undisturbed_one(folder):
     undisturbed, killed = start(folder, "a"), start(folder, "b")
+    processes = [undisturbed, killed]
     try:
         deadline = time.monotonic() + TIMEOUT
         while not list(folder.glob("b/model.ckpt-[1-9]*.index")):
@@ -424,10 +425,11 @@ def test_killed_run_ends_like_an_undisturbed_one(folder):
         assert killed.wait() == -signal.SIGKILL
         assert not (folder / "b/model.ckpt-70.index").exists()
         resumed = start(folder, "b")
+        processes.append(resumed)
         assert resumed.wait(TIMEOUT) == 0, (folder / "b.log").read_text()
         assert undisturbed.wait(TIMEOUT) == 0, (folder / "a.log").read_text()
     finally:
-        for process in (undisturbed, killed):
+        for process in processes:
             process.kill()
     assert re.search(r"RESUMING from .*ckpt", (folder / "b.log").read_text())
     ours, theirs = (

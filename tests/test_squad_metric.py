@@ -14,12 +14,12 @@ from keras_bert_ref.data.squad import read_articles
 from keras_bert_ref.metrics.squad import (
     evaluate_v1,
     evaluate_v2,
-    find_best_threshold,
     has_gold_answers,
     normalize_answer,
     run,
     score_questions,
 )
+from keras_bert_ref.metrics.squad_thresholds import find_best_threshold
 
 # What the official scripts give for the predictions published with BERT.
 PUBLISHED_V1 = {"exact_match": 86.20624408703878, "f1": 92.19557978351129}
