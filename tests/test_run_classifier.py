@@ -137,6 +137,7 @@ SUBMITTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in glue_files.LAYOUTS if n != "AX"])
 def test_every_task(run_classifier, arguments, tmp_path, model_dir, name):
     """Two steps, evaluation and prediction; the numbers are the model's."""
@@ -245,6 +246,7 @@ def test_ax_with_a_model_of_mnli(
         runners.run(run_classifier, *arguments, *ax, "--do_train")
 
 
+@pytest.mark.slow
 def test_own_task(run_classifier, arguments, tmp_path):
     """Labels are found, kept, and used when the model predicts later."""
     for name, count in (("train", 6), ("dev", 5), ("test", 4)):
@@ -282,6 +284,7 @@ def assert_equal_weights(folder, other) -> None:
         np.testing.assert_array_equal(value, theirs[name], err_msg=name)
 
 
+@pytest.mark.slow
 def test_trials(run_classifier, arguments, tmp_path):
     """Seeds one after the other; what is finished is not done again."""
     task = task_flags(tmp_path, "MRPC")
@@ -325,6 +328,7 @@ def test_trials(run_classifier, arguments, tmp_path):
         runners.run(run_classifier, *many, "--learning_rate=0.02")
 
 
+@pytest.mark.slow
 def test_grid_predicts_with_the_best(run_classifier, arguments, tmp_path):
     runners.run(
         run_classifier,
@@ -334,18 +338,13 @@ def test_grid_predicts_with_the_best(run_classifier, arguments, tmp_path):
         "--do_eval",
         "--do_predict",
         "--learning_rates=1e-9,1e-1",
-        "--epochs_grid=1,4",
+        "--epochs_grid=2",
     )
     out = tmp_path / "out"
-    names = [
-        f"lr_{rate}-epochs_{epochs}"
-        for rate in ("1e-09", "0.1")
-        for epochs in ("1", "4")
-    ]
+    names = ["lr_1e-09-epochs_2", "lr_0.1-epochs_2"]
     lines = read_lines(out)
     assert [line["run"] for line in lines] == names
-    steps = [line["metrics"]["global_step"] for line in lines]
-    assert steps == [2, 8, 2, 8]
+    assert [line["metrics"]["global_step"] for line in lines] == [4, 4]
     scores = [
         (line["metrics"]["eval_pearson"] or -9)
         + (line["metrics"]["eval_spearman"] or -9)
