@@ -160,6 +160,7 @@ def build_model(strategy, config, task) -> heads.BertClassifier:
             config,
             num_labels=len(task.labels) or 1,
             dtype=precision.choose_policy(FLAGS.dtype),
+            skip_padding=shared_flags.skips_padding(),
         )
         model.build()
     return model

@@ -67,7 +67,9 @@ def main(argv):
     if distribution.is_chief(strategy):
         state.keep_config(FLAGS.output_dir, config)
     with strategy.scope():
-        model = heads.BertPretraining(config, dtype=policy)
+        model = heads.BertPretraining(
+            config, dtype=policy, skip_padding=shared_flags.skips_padding()
+        )
         model.build()
         if FLAGS.do_train:
             shared_flags.train(

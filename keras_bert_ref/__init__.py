@@ -5,8 +5,13 @@ works without TensorFlow.
 """
 
 import importlib
+import os
 
 from keras_bert_ref.version import __version__
+
+# TensorFlow leaves oneDNN off on some processors where it is much faster
+# (docs/BENCHMARK_STEP.md); it looks at this once, when it is imported.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 _HOMES = {
     "BertConfig": "config",

@@ -146,7 +146,8 @@ def define_engine_flags() -> None:
     flags.DEFINE_bool(
         "trim_batches",
         True,
-        "Cut off padding that all examples of a batch share; never on a TPU.",
+        "Cut off padding that all examples of a batch share and, on CPUs, "
+        "spend no work on the rest; never on a TPU.",
     )
     flags.DEFINE_integer(
         "keep_checkpoint_max",
@@ -211,6 +212,14 @@ def make_plan(
         keep_checkpoint_max=FLAGS.keep_checkpoint_max or None,
         log_steps=FLAGS.log_steps,
     )
+
+
+def skips_padding() -> bool:
+    """Whether encoders leave out padding. They do on CPUs only: elsewhere
+    shapes that change with every batch cost more than they save."""
+    accelerated = FLAGS.use_tpu or tf.config.list_physical_devices("GPU")
+    compiled = FLAGS.jit_compile or JIT_COMPILE_BY_DEFAULT
+    return bool(FLAGS.trim_batches and not compiled and not accelerated)
 
 
 def read_config() -> BertConfig:

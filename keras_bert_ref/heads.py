@@ -69,18 +69,35 @@ class MaskedLM(modeling.BertLayer):
 
     def call(self, sequence_output, positions, word_embeddings):
         x = tf.gather(sequence_output, positions, batch_dims=1)  # [B, P, D]
+        x = tf.reshape(x, (-1, x.shape[-1]))  # [B*P, D]
         x = self.layer_norm(self.transform(x))
         x = tf.cast(x, self.compute_dtype)
         table = tf.cast(word_embeddings, self.compute_dtype)
-        return project(x, table, self.output_bias)
+        logits = project(x, table, self.output_bias)
+        shape = tf.concat([tf.shape(positions), [-1]], axis=0)
+        return tf.reshape(logits, shape)
 
 
 class BertHead(modeling.BertNetwork):
-    """A BertModel, `bert`, with something on top."""
+    """A BertModel, `bert`, with something on top.
+
+    Args:
+        config: BertConfig.
+        skip_padding: bool. Spend no work on padding, see BertModel.
+    """
+
+    def __init__(
+        self, config: BertConfig, skip_padding: bool = False, **kwargs
+    ):
+        super().__init__(config, **kwargs)
+        self.skip_padding = skip_padding
 
     def build(self, input_shape=None):
         self.bert = modeling.BertModel(self.config, dtype=self.dtype_policy)
         self.bert.build()
+
+    def get_config(self):
+        return {**super().get_config(), "skip_padding": self.skip_padding}
 
     def encode(self, batch, training):
         """Runs the encoder on a batch."""
@@ -94,6 +111,7 @@ class BertHead(modeling.BertNetwork):
             input_mask=batch.get("input_mask"),
             segment_ids=batch.get("segment_ids"),
             training=training,
+            skip_padding=self.skip_padding,
         )
 
 

@@ -1,7 +1,7 @@
 """The BERT encoder (Devlin et al. 2019, section 3) as Keras 3 layers.
 
-Shapes: B batch, T tokens, N heads, H head size, D = N*H hidden,
-F intermediate, V vocabulary.
+Shapes: B batch, T tokens, M tokens of the whole batch (B*T, or fewer without
+padding), N heads, H head size, D = N*H hidden, F intermediate, V vocabulary.
 
 Layers are nested so that the path of each variable, below the name of the
 outermost model, is the variable's name in the original checkpoints, such as
@@ -14,6 +14,7 @@ import math
 import keras
 from keras import ops
 
+from keras_bert_ref import kernels
 from keras_bert_ref.config import BertConfig
 
 # The original's value; finite, so that a row without any real token gives an
@@ -22,20 +23,9 @@ MASK_BIAS = -10000.0
 LAYER_NORM_EPSILON = 1e-12
 
 
-def gelu(x):
-    """Gaussian error linear unit in its tanh form, the original's."""
-    inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)
-    return 0.5 * x * (1.0 + ops.tanh(inner))
-
-
-def gelu_erf(x):
-    """The exact Gaussian error linear unit; Hugging Face calls it gelu."""
-    return 0.5 * x * (1.0 + ops.erf(x / math.sqrt(2.0)))
-
-
 ACTIVATION_FUNCTIONS = {
-    "gelu": gelu,
-    "gelu_erf": gelu_erf,
+    "gelu": kernels.gelu,
+    "gelu_erf": kernels.gelu_erf,
     "relu": ops.relu,
     "tanh": ops.tanh,
     "linear": None,
@@ -82,15 +72,12 @@ class Parent:
         return dense
 
     def add_layer_norm(self):
-        layer_norm = keras.layers.LayerNormalization(
-            axis=-1,
-            epsilon=LAYER_NORM_EPSILON,
-            beta_initializer="zeros",
-            gamma_initializer="ones",
+        layer_norm = LayerNorm(
+            self.config,
             dtype=self.variable_dtype,  # never half precision
             name="LayerNorm",
         )
-        layer_norm.build((None, self.config.hidden_size))
+        layer_norm.build()
         return layer_norm
 
     def add_dropout(self, rate):
@@ -109,15 +96,32 @@ class BertLayer(Parent, keras.layers.Layer):
         self.config = config
 
 
+class LayerNorm(BertLayer):
+    """Normalizes each token's vector: float [..., D]."""
+
+    def build(self, input_shape=None):
+        shape = (self.config.hidden_size,)
+        self.gamma = self.add_weight(
+            name="gamma", shape=shape, initializer="ones"
+        )
+        self.beta = self.add_weight(
+            name="beta", shape=shape, initializer="zeros"
+        )
+
+    def call(self, x):
+        return kernels.layer_norm(x, self.gamma, self.beta, LAYER_NORM_EPSILON)
+
+
 class Embeddings(BertLayer):
     """Sum of word, segment and position embeddings, normalized.
 
     Call arguments:
         input_ids: int [B, T].
         segment_ids: int [B, T].
+        tokens: kernels.AllTokens or RealTokens, M of them.
 
     Returns:
-        float [B, T, D].
+        float [M, D].
     """
 
     def build(self, input_shape=None):
@@ -132,7 +136,7 @@ class Embeddings(BertLayer):
         self.layer_norm = self.add_layer_norm()
         self.dropout = self.add_dropout(config.hidden_dropout_prob)
 
-    def call(self, input_ids, segment_ids, training=False):
+    def call(self, input_ids, segment_ids, tokens=None, training=False):
         length = ops.shape(input_ids)[1]
         x = ops.take(self.word_embeddings, input_ids, axis=0)  # [B, T, D]
         # A product with one-hot rows rather than a look-up, as in the
@@ -142,7 +146,8 @@ class Embeddings(BertLayer):
         )
         x += ops.matmul(segments, self.token_type_embeddings)
         x += self.position_embeddings[:length]
-        return self.dropout(self.layer_norm(x), training=training)
+        x = self.layer_norm(tokens.pack(x))
+        return self.dropout(x, training=training)
 
     def _add_table(self, kind, rows):
         return self.add_weight(
@@ -158,12 +163,13 @@ class SelfAttention(BertLayer):
     """Multi-head self-attention over a padded sequence.
 
     Call arguments:
-        x: float [B, T, D].
+        x: float [M, D].
+        tokens: where the M tokens belong, see kernels.
         mask_bias: float [B, 1, 1, T]; 0 for real keys, MASK_BIAS for padding.
             None: all keys are real.
 
     Returns:
-        float [B, T, D] and the attention probabilities, float [B, N, T, T].
+        float [M, D] and the attention probabilities, float [B, N, T, T].
     """
 
     def build(self, input_shape=None):
@@ -175,10 +181,10 @@ class SelfAttention(BertLayer):
             self.config.attention_probs_dropout_prob
         )
 
-    def call(self, x, mask_bias=None, training=False):
-        q = self._split_heads(self.query(x))  # [B, N, T, H]
-        k = self._split_heads(self.key(x))  # [B, N, T, H]
-        v = self._split_heads(self.value(x))  # [B, N, T, H]
+    def call(self, x, mask_bias=None, tokens=None, training=False):
+        q = self._split_heads(tokens.unpack(self.query(x)))  # [B, N, T, H]
+        k = self._split_heads(tokens.unpack(self.key(x)))  # [B, N, T, H]
+        v = self._split_heads(tokens.unpack(self.value(x)))  # [B, N, T, H]
         scores = ops.einsum("bnth,bnsh->bnts", q, k)  # [B, N, T, T]
         # Softmax is never taken in half precision.
         scores = ops.cast(scores, self.variable_dtype) / math.sqrt(q.shape[-1])
@@ -187,7 +193,7 @@ class SelfAttention(BertLayer):
         probs = ops.softmax(scores, axis=-1)
         dropped = self.dropout(probs, training=training)
         context = ops.einsum("bnts,bnsh->bnth", dropped, v)
-        return self._merge_heads(context), probs
+        return tokens.pack(self._merge_heads(context)), probs
 
     def _split_heads(self, x):
         heads = self.config.num_attention_heads
@@ -207,11 +213,11 @@ class ResidualOutput(BertLayer):
         input_size: int. Size of the last axis of x.
 
     Call arguments:
-        x: float [B, T, input_size].
-        residual: float [B, T, D].
+        x: float [M, input_size].
+        residual: float [M, D].
 
     Returns:
-        float [B, T, D].
+        float [M, D].
     """
 
     def __init__(self, config: BertConfig, input_size: int, **kwargs):
@@ -234,11 +240,11 @@ class Block(BertLayer):
     """One Transformer layer: self-attention, then a feed-forward network.
 
     Call arguments:
-        x: float [B, T, D].
-        mask_bias: see SelfAttention.
+        x: float [M, D].
+        tokens, mask_bias: see SelfAttention.
 
     Returns:
-        float [B, T, D] and the attention probabilities, float [B, N, T, T].
+        float [M, D] and the attention probabilities, float [B, N, T, T].
     """
 
     def build(self, input_shape=None):
@@ -258,8 +264,10 @@ class Block(BertLayer):
             ResidualOutput, "output", input_size=inner
         )
 
-    def call(self, x, mask_bias=None, training=False):
-        context, probs = self.attention(x, mask_bias, training=training)
+    def call(self, x, mask_bias=None, tokens=None, training=False):
+        context, probs = self.attention(
+            x, mask_bias, tokens=tokens, training=training
+        )
         x = self.attention_output(context, x, training=training)
         x = self.output_(self.intermediate(x), x, training=training)
         return x, probs
@@ -269,11 +277,11 @@ class Encoder(BertLayer):
     """The stack of blocks.
 
     Call arguments:
-        x: float [B, T, D].
-        mask_bias: see SelfAttention.
+        x: float [M, D].
+        tokens, mask_bias: see SelfAttention.
 
     Returns:
-        The outputs of all blocks, first to last, each float [B, T, D]; and
+        The outputs of all blocks, first to last, each float [M, D]; and
         their attention probabilities, each float [B, N, T, T].
     """
 
@@ -283,10 +291,10 @@ class Encoder(BertLayer):
             for i in range(self.config.num_hidden_layers)
         ]
 
-    def call(self, x, mask_bias=None, training=False):
+    def call(self, x, mask_bias=None, tokens=None, training=False):
         all_layers, all_probs = [], []
         for block in self.blocks:
-            x, probs = block(x, mask_bias, training=training)
+            x, probs = block(x, mask_bias, tokens=tokens, training=training)
             all_layers.append(x)
             all_probs.append(probs)
         return all_layers, all_probs
@@ -363,6 +371,8 @@ class BertModel(BertNetwork):
         input_mask: int [B, T]; 1 real, 0 padding. None: no padding.
         segment_ids: int [B, T]; 0 first, 1 second segment. None: all first.
         return_attention_probs: bool. Adds `attention_probs` to the result.
+        skip_padding: bool. Spend no work on padding. Real tokens come out the
+            same; what stands at padding is of no use.
 
     Returns:
         A dictionary:
@@ -388,6 +398,7 @@ class BertModel(BertNetwork):
         segment_ids=None,
         training=False,
         return_attention_probs=False,
+        skip_padding=False,
     ):
         self._check_length(input_ids)
         if segment_ids is None:
@@ -396,17 +407,22 @@ class BertModel(BertNetwork):
         if input_mask is not None:
             padding = 1.0 - ops.cast(input_mask, self.variable_dtype)
             mask_bias = padding[:, None, None, :] * MASK_BIAS  # [B, 1, 1, T]
-        embedding_output = self.embeddings(
-            input_ids, segment_ids, training=training
+        if skip_padding and input_mask is not None:
+            tokens = kernels.RealTokens(input_mask)
+        else:
+            tokens = kernels.AllTokens(ops.shape(input_ids)[1])
+        embedded = self.embeddings(
+            input_ids, segment_ids, tokens=tokens, training=training
         )
         all_layers, all_probs = self.encoder(
-            embedding_output, mask_bias, training=training
+            embedded, mask_bias, tokens=tokens, training=training
         )
+        all_layers = [tokens.unpack(x) for x in all_layers]
         outputs = {
             "sequence_output": all_layers[-1],
             "pooled_output": self.pooler(all_layers[-1]),
             "all_encoder_layers": all_layers,
-            "embedding_output": embedding_output,
+            "embedding_output": tokens.unpack(embedded),
         }
         if return_attention_probs:
             outputs["attention_probs"] = all_probs

@@ -140,19 +140,22 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
     def update_step(self, gradient, variable, learning_rate, is_valid=None):
         index = self._get_variable_index(variable)
         m, v = self.adam_m[index], self.adam_v[index]
-        gradient = tf.convert_to_tensor(gradient)  # sums the rows of a look-up
-        m_next = self.beta_1 * m + (1.0 - self.beta_1) * gradient
-        v_next = self.beta_2 * v + (1.0 - self.beta_2) * gradient * gradient
-        update = m_next / (tf.sqrt(v_next) + self.epsilon)
-        if self.does_decay(self._trainable_variables[index]):
-            update += self.weight_decay_rate * variable
-        if is_valid is not None:
-            m_next = tf.where(is_valid, m_next, m)
-            v_next = tf.where(is_valid, v_next, v)
-            update = tf.where(is_valid, update, 0.0)
+        does_decay = self.does_decay(self._trainable_variables[index])
+        m_next, v_next, weight_next = adam_update(
+            tf.convert_to_tensor(gradient),  # sums the rows of a look-up
+            tf.convert_to_tensor(m),
+            tf.convert_to_tensor(v),
+            tf.convert_to_tensor(variable),
+            learning_rate,
+            is_valid,
+            beta_1=self.beta_1,
+            beta_2=self.beta_2,
+            epsilon=self.epsilon,
+            decay_rate=self.weight_decay_rate if does_decay else 0.0,
+        )
         self.assign(m, m_next)
         self.assign(v, v_next)
-        self.assign_sub(variable, learning_rate * update)
+        self.assign(variable, weight_next)
 
     def does_decay(self, variable) -> bool:
         """Whether weight decay touches this variable."""
@@ -187,6 +190,37 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             "exclude_from_weight_decay": self.exclude_from_weight_decay,
             "clip_norm": self.clip_norm,
         }
+
+
+# Compiled, it is one pass over memory instead of a dozen.
+@tf.function(jit_compile=True)
+def adam_update(
+    gradient,
+    m,
+    v,
+    weight,
+    learning_rate,
+    is_valid,
+    beta_1: float,
+    beta_2: float,
+    epsilon: float,
+    decay_rate: float,
+):
+    """One step of Adam: both averages and the weight after it.
+
+    They stay as they are where `is_valid` is given and false.
+    """
+    m_next = beta_1 * m + (1.0 - beta_1) * gradient
+    v_next = beta_2 * v + (1.0 - beta_2) * gradient * gradient
+    update = m_next / (tf.sqrt(v_next) + epsilon) + decay_rate * weight
+    weight_next = weight - learning_rate * update
+    if is_valid is None:
+        return m_next, v_next, weight_next
+    return (
+        tf.where(is_valid, m_next, m),
+        tf.where(is_valid, v_next, v),
+        tf.where(is_valid, weight_next, weight),
+    )
 
 
 def sum_over_replicas(grads):
