@@ -5,6 +5,12 @@ import json
 
 import pytest
 
+from keras_bert_ref.samples.demo import copy_samples
+from keras_bert_ref.samples.demo_report import (
+    commonest_class_accuracy,
+    first_word_accuracy,
+    mark_answer,
+)
 from keras_bert_ref.tokenization import BasicTokenizer
 
 SAMPLES = importlib.resources.files("keras_bert_ref.samples")
@@ -112,11 +118,11 @@ def test_no_sentence_of_the_dev_pairs_is_in_train():
 
 @pytest.mark.parametrize(
     ("split", "passages", "questions"),
-    [("train", (20, 30), (120, 150)), ("dev", (5, 10), (25, 30))],
+    [("train", 40, 200), ("dev", 8, 40)],
 )
 def test_number_of_questions(split, passages, questions):
-    assert passages[0] <= len(read_paragraphs(split)) <= passages[1]
-    assert questions[0] <= len(read_questions(split)) <= questions[1]
+    assert len(read_paragraphs(split)) == passages
+    assert len(read_questions(split)) == questions
 
 
 @pytest.mark.parametrize("split", ["train", "dev"])
@@ -147,6 +153,20 @@ def test_no_dev_passage_is_in_train():
     assert not train & dev
 
 
+def test_dev_asks_where_and_when_of_what_train_never_tells():
+    """Persons, deeds and things are known, but not in this combination."""
+    asked = {
+        split: {
+            question["question"]
+            for _, question in read_questions(split)
+            if question["question"].startswith(("Where", "When"))
+        }
+        for split in ("train", "dev")
+    }
+    assert len(asked["dev"]) == 2 * len(read_paragraphs("dev"))
+    assert not asked["train"] & asked["dev"]
+
+
 def test_dev_asks_only_what_train_has_taught():
     def kinds(split):
         return {
@@ -155,3 +175,35 @@ def test_dev_asks_only_what_train_has_taught():
         }
 
     assert kinds("dev") <= kinds("train")
+
+
+def test_answer_is_marked_in_its_sentence():
+    passage = "It was at noon. Tom sold a net. Ben saw it."
+    assert mark_answer(passage, "Tom") == "[Tom] sold a net."
+    assert mark_answer(passage, "noon. Tom") == (
+        "It was at [noon. Tom] sold a net. Ben saw it."
+    )
+
+
+def test_baselines_are_counted_on_the_held_out_text(tmp_path):
+    copy_samples(str(tmp_path))
+    assert commonest_class_accuracy(str(tmp_path)) == 0.5
+    # A person who begins the passage, and is asked for.
+    is_first = [
+        context.startswith(question["answers"][0]["text"] + " ")
+        and question["question"].startswith("Who")
+        for context, question in read_questions("dev")
+    ]
+    share = sum(is_first) / len(is_first)
+    assert first_word_accuracy(str(tmp_path)) == pytest.approx(share)
+    assert 0 < share < 0.2
+
+
+def test_no_held_out_document_is_trained_on(tmp_path):
+    copy_samples(str(tmp_path))
+    train, held_out = (
+        set((tmp_path / name).read_text().strip().split("\n\n"))
+        for name in ("train.txt", "heldout.txt")
+    )
+    assert not train & held_out
+    assert len(train) + len(held_out) == len(read_documents())

@@ -4,41 +4,36 @@
 
 Learns a vocabulary from the embedded corpus, writes TFRecords, pre-trains two
 layers, and shows what the model guesses for masked words before and after.
+Fine-tunes the model to tell paraphrases from contradictions, and to answer
+questions on passages it has not seen.
 """
 
-import collections
 import importlib.resources
 import os
 import subprocess
 import sys
 import time
 
-import numpy as np
 import tensorflow as tf
 from absl import app, flags
 
 from keras_bert_ref.config import BertConfig
-from keras_bert_ref.data.records import read_records
-from keras_bert_ref.heads import BertPretraining
-from keras_bert_ref.tokenization import FullTokenizer
+from keras_bert_ref.samples import demo_report
 
+SAMPLES = importlib.resources.files("keras_bert_ref.samples")
 LENGTH = 32
+# A question with its passage is longer.
+QUESTION_LENGTH = 64
 PREDICTIONS = 5
 STEPS = 900
 # One document in so many is held out to evaluate on.
 HELD_OUT = 10
-SENTENCES = [
-    "Tom is a [MASK] .",
-    "Anna bakes white [MASK] and honey cakes .",
-    "The lighthouse is [MASK] , and it stands on a rock .",
-    "Every morning Tom takes his [MASK] out of the harbour .",
-]
 
 
 def main(folder: str) -> None:
     start = time.perf_counter()
     tf.io.gfile.makedirs(folder)
-    split_corpus(folder)
+    copy_samples(folder)
     command(
         "keras_bert_ref.vocabulary",
         input_file=f"{folder}/train.txt",
@@ -46,6 +41,18 @@ def main(folder: str) -> None:
         num_unused=0,
         output_file=f"{folder}/vocab.txt",
     )
+    write_config(folder)
+    results = pretrain(folder)
+    demo_report.show_guesses(folder, STEPS)
+    results.append(fine_tune_pairs(folder))
+    results.append(fine_tune_questions(folder))
+    demo_report.show_answers(folder)
+    demo_report.show_summary(folder, results, time.perf_counter() - start)
+
+
+def pretrain(folder: str) -> list[demo_report.Result]:
+    """Writes records, trains on most of them, evaluates on the others."""
+    start = time.perf_counter()
     for part, copies in (("train", 20), ("heldout", 5)):
         command(
             "create_pretraining_data",
@@ -56,7 +63,6 @@ def main(folder: str) -> None:
             max_predictions_per_seq=PREDICTIONS,
             dupe_factor=copies,
         )
-    write_config(folder)
     common = {
         "bert_config_file": f"{folder}/tiny_config.json",
         "output_dir": f"{folder}/pretrained",
@@ -81,22 +87,108 @@ def main(folder: str) -> None:
         max_eval_steps=10,
         **common,
     )
-    show_guesses(folder)
-    show_summary(folder, time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    scores = demo_report.read_results(f"{folder}/pretrained")
+    words, sentences = "masked_lm_accuracy", "next_sentence_accuracy"
+    return [
+        demo_report.Result(
+            "pre-training: masked words",
+            scores[words],
+            demo_report.unigram_accuracy(folder),
+            "always the commonest word",
+            seconds,
+        ),
+        demo_report.Result(
+            "pre-training: next sentences",
+            scores[sentences],
+            0.5,
+            "a coin",
+            seconds,
+        ),
+    ]
 
 
-def split_corpus(folder: str) -> None:
-    """Copies the embedded corpus, every tenth document into a file apart."""
-    samples = importlib.resources.files("keras_bert_ref.samples")
-    text = (samples / "corpus.txt").read_text(encoding="utf-8")
-    documents = text.strip().split("\n\n")
-    parts = {
-        "heldout": documents[::HELD_OUT],
-        "train": [d for i, d in enumerate(documents) if i % HELD_OUT],
+def fine_tune_pairs(folder: str) -> demo_report.Result:
+    """Do two sentences say the same? In the layout of MRPC."""
+    start = time.perf_counter()
+    command(
+        "run_classifier",
+        task_name="mrpc",
+        data_dir=f"{folder}/pairs",
+        do_train=True,
+        do_eval=True,
+        max_seq_length=LENGTH,
+        train_batch_size=16,
+        learning_rate=3e-4,
+        num_train_epochs=15,
+        **start_from(folder, "pairs"),
+    )
+    return demo_report.Result(
+        "pairs: same or not",
+        demo_report.read_results(f"{folder}/pairs")["eval_accuracy"],
+        demo_report.commonest_class_accuracy(folder),
+        "always the commonest class",
+        time.perf_counter() - start,
+    )
+
+
+def fine_tune_questions(folder: str) -> demo_report.Result:
+    """Which words of a passage answer a question? In the format of SQuAD."""
+    start = time.perf_counter()
+    command(
+        "run_squad",
+        train_file=f"{folder}/questions/train.json",
+        predict_file=f"{folder}/questions/dev.json",
+        do_train=True,
+        do_predict=True,
+        max_seq_length=QUESTION_LENGTH,
+        max_query_length=16,
+        trim_batches=True,
+        train_batch_size=32,
+        learning_rate=1e-3,
+        num_train_epochs=40,
+        **start_from(folder, "questions"),
+    )
+    return demo_report.Result(
+        "questions: exact answers",
+        demo_report.read_results(f"{folder}/questions")["exact_match"] / 100,
+        demo_report.first_word_accuracy(folder),
+        "always the first word",
+        time.perf_counter() - start,
+    )
+
+
+def start_from(folder: str, task: str) -> dict:
+    """What all fine-tuning of the pre-trained model has in common."""
+    return {
+        "vocab_file": f"{folder}/vocab.txt",
+        "bert_config_file": f"{folder}/tiny_config.json",
+        "init_checkpoint": f"{folder}/pretrained/model.ckpt-{STEPS}",
+        "output_dir": f"{folder}/{task}",
     }
-    for name, chosen in parts.items():
-        with open(f"{folder}/{name}.txt", "w", encoding="utf-8") as file:
-            file.write("\n\n".join(chosen) + "\n")
+
+
+def copy_samples(folder: str) -> None:
+    """Copies the texts; every tenth document of the corpus is held out."""
+    documents = sample("corpus.txt").strip().split("\n\n")
+    held_out = documents[::HELD_OUT]
+    train = [d for i, d in enumerate(documents) if i % HELD_OUT]
+    write(f"{folder}/train.txt", "\n\n".join(train) + "\n")
+    write(f"{folder}/heldout.txt", "\n\n".join(held_out) + "\n")
+    for task, kind in (("pairs", "tsv"), ("questions", "json")):
+        os.mkdir(f"{folder}/{task}")
+        for split in ("train", "dev"):
+            text = sample(f"{task}_{split}.{kind}")
+            write(f"{folder}/{task}/{split}.{kind}", text)
+
+
+def sample(name: str) -> str:
+    return (SAMPLES / name).read_text(encoding="utf-8")
+
+
+def write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def write_config(folder: str) -> None:
@@ -117,7 +209,7 @@ def write_config(folder: str) -> None:
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
         initializer_range=0.05,
-        max_position_embeddings=LENGTH,
+        max_position_embeddings=QUESTION_LENGTH,
         type_vocab_size=2,
     ).to_json_file(f"{folder}/tiny_config.json")
 
@@ -130,79 +222,6 @@ def command(module: str, **arguments) -> None:
     )
     print(f"\n$ {' '.join([shown, *words])}", flush=True)
     subprocess.run([sys.executable, "-m", module, *words], check=True)
-
-
-def show_guesses(folder: str) -> None:
-    """Prints the likeliest words for some masks, before and after."""
-    tokenizer = FullTokenizer(f"{folder}/vocab.txt", do_lower_case=True)
-    before, after = (
-        BertPretraining.from_checkpoint(
-            f"{folder}/pretrained/model.ckpt-{step}"
-        )
-        for step in (0, STEPS)
-    )
-    print("\nGuesses for [MASK], before and after pre-training:")
-    for sentence in SENTENCES:
-        print(f"  {sentence}")
-        print(f"    before: {', '.join(guess(before, tokenizer, sentence))}")
-        print(f"    after:  {', '.join(guess(after, tokenizer, sentence))}")
-
-
-def guess(model, tokenizer, sentence: str, count: int = 3) -> list[str]:
-    """The likeliest words in place of [MASK], best first."""
-    left, right = sentence.split("[MASK]")
-    tokens = ["[CLS]", *tokenizer.tokenize(left), "[MASK]"]
-    position = len(tokens) - 1
-    tokens += [*tokenizer.tokenize(right), "[SEP]"]
-    logits = model(
-        {
-            "input_ids": np.array([tokenizer.convert_tokens_to_ids(tokens)]),
-            "masked_lm_positions": np.array([[position]]),
-        }
-    )["masked_lm_logits"]
-    best = np.argsort(-logits.numpy()[0, 0])[:count]
-    return tokenizer.convert_ids_to_tokens(best.tolist())
-
-
-def unigram_accuracy(folder: str) -> float:
-    """How often the most frequent masked word of training would be right."""
-    words = {}
-    for part in ("train", "heldout"):
-        words[part] = collections.Counter()
-        for record in read_records([f"{folder}/{part}.tfrecord"]):
-            features = tf.train.Example.FromString(record.numpy()).features
-            ids = features.feature["masked_lm_ids"].int64_list.value
-            weights = features.feature["masked_lm_weights"].float_list.value
-            words[part].update(
-                i for i, w in zip(ids, weights, strict=True) if w
-            )
-    ((best, _),) = words["train"].most_common(1)
-    return words["heldout"][best] / words["heldout"].total()
-
-
-def show_summary(folder: str, seconds: float) -> None:
-    """Prints the results as a table."""
-    with open(f"{folder}/pretrained/eval_results.txt") as file:
-        results = dict(line.strip().split(" = ") for line in file)
-    rows = [
-        (
-            "masked words, held-out documents",
-            f"{float(results['masked_lm_accuracy']):.1%}",
-            f"{unigram_accuracy(folder):.1%} (always the commonest word)",
-        ),
-        (
-            "next sentences, held-out documents",
-            f"{float(results['next_sentence_accuracy']):.1%}",
-            "50.0% (a coin)",
-        ),
-    ]
-    print(f"\n{'':36}{'accuracy':12}baseline")
-    for name, ours, baseline in rows:
-        print(f"{name:36}{ours:12}{baseline}")
-    print(
-        f"\nDone in {seconds:.0f} s. Curves: {folder}/pretrained/curves.png; "
-        f"the model: BertModel.from_checkpoint({folder + '/pretrained'!r})"
-    )
 
 
 def run() -> None:
