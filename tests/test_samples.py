@@ -7,9 +7,11 @@ import pytest
 
 from keras_bert_ref.samples.demo import copy_samples
 from keras_bert_ref.samples.demo_report import (
+    Result,
     commonest_class_accuracy,
     first_word_accuracy,
     mark_answer,
+    show_summary,
 )
 from keras_bert_ref.tokenization import BasicTokenizer
 
@@ -183,6 +185,17 @@ def test_answer_is_marked_in_its_sentence():
     assert mark_answer(passage, "noon. Tom") == (
         "It was at [noon. Tom] sold a net. Ben saw it."
     )
+
+
+def test_summary_has_a_line_for_each_result(capsys):
+    results = [
+        Result("words", 0.25, 0.125, "a guess", 61.4),
+        Result("sentences", 0.75, 0.5, "a coin"),
+    ]
+    show_summary("out", results, 100.0)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["words", "25.0%", "12.5%", "(a", "guess)", "61"] in lines
+    assert ["sentences", "75.0%", "50.0%", "(a", "coin)"] in lines
 
 
 def test_baselines_are_counted_on_the_held_out_text(tmp_path):

@@ -103,7 +103,6 @@ def pretrain(folder: str) -> list[demo_report.Result]:
             scores[sentences],
             0.5,
             "a coin",
-            seconds,
         ),
     ]
 

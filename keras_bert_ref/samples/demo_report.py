@@ -29,7 +29,7 @@ class Result(NamedTuple):
     value: float
     baseline: float
     rule: str  # of the baseline
-    seconds: float
+    seconds: float | None = None  # None: as the line before
 
 
 def read_results(folder: str) -> dict[str, float]:
@@ -143,9 +143,10 @@ def show_summary(folder: str, results: list[Result], seconds: float) -> None:
     title = f"{'On held-out text':32}{'value':>7}{'baseline':>11}"
     print(f"\n{title}{'seconds':>37}")
     for name, value, baseline, rule, spent in results:
+        time = "" if spent is None else f"{spent:.0f}"
         print(
             f"{name:32}{value:>7.1%}{baseline:>11.1%}  {f'({rule})':28}"
-            f"{spent:>7.0f}"
+            f"{time:>7}"
         )
     print(
         f"\nDone in {seconds:.0f} s. Curves: curves.png in "
