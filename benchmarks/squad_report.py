@@ -12,7 +12,7 @@ import squad_features
 import squad_split
 from data import MEGABYTE
 
-MEMORY = ("allocated", "rss")
+RESOURCES = ("cpu_seconds", "rss")
 REPORT = """# SQuAD: speed, memory and learning
 
     python benchmarks/squad.py --parts=features,predict,learn \\
@@ -20,22 +20,22 @@ REPORT = """# SQuAD: speed, memory and learning
 
 {machines}
 
-Every run is a process of its own. Memory is the peak of all its processes
-together: RSS counts shared pages once for each, allocated is what no file
-stands behind.
+Every run is a process of its own. RSS is the peak of the largest of its
+processes; seconds of CPU are those of all.
 
 ## Windows and answers
 
 All questions of the dev sets, max_seq_length 384, doc_stride 128. Seconds from
 the questions in a file to windows (ours are written as records, too), and from
 logits to the files of answers: medians of the rounds, the candidates in turn,
-without imports. The logits are drawn at random, the same for all: scattered
-all over the window, or around one place, as a trained model's are. Hugging Face
-is the fast tokenizer with stride and offsets, 1,000 questions at a time, with
-a thread for each core or in as many processes, and the logic of its
+without imports. CPU is of the whole process, imports and both kinds of logits
+included. The logits are drawn at random, the same for all: scattered over the
+window, or around one place, as a trained model's are. Hugging Face is the fast
+tokenizer with stride and offsets, 1,000 questions at a time, with a thread for
+each core or in as many processes, and the logic of its
 `postprocess_qa_predictions`, written anew. There, windows overlap by
-doc_stride; here, as in the original, they start that far apart.
-"Times ours" is of windows and answers together, for either kind of logits.
+doc_stride; here, as in the original, they start that far apart. "Times ours"
+is of windows and answers together, for either kind of logits.
 
 {features}
 
@@ -71,8 +71,8 @@ def table(titles: str, rows: Iterable[list[str]], texts: int) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
 
-def in_megabytes(line: dict) -> list[str]:
-    return [f"{line[key] / MEGABYTE:.0f}" for key in MEMORY]
+def show_resources(line: dict) -> list[str]:
+    return [f"{line['cpu_seconds']:.0f}", f"{line['rss'] / MEGABYTE:.0f}"]
 
 
 def report_features(flags, find) -> Iterator[list[str]]:
@@ -86,7 +86,7 @@ def report_features(flags, find) -> Iterator[list[str]]:
                 continue
             median = {
                 number: statistics.median(line[number] for line in lines)
-                for number in ("features", "windows", *kinds, *MEMORY)
+                for number in ("features", "windows", *kinds, *RESOURCES)
             }
             totals = [median["features"] + median[kind] for kind in kinds]
             ours = ours or totals
@@ -96,7 +96,7 @@ def report_features(flags, find) -> Iterator[list[str]]:
                 f"{median['features']:.2f}",
                 *(f"{median[kind]:.2f}" for kind in kinds),
                 " / ".join(f"{ratio:.1f}" for ratio in ratios),
-                *in_megabytes(median),
+                *show_resources(median),
                 " / ".join(f"{x:.1%}" for x in lines[0]["same"].values()),
             ]
 
@@ -106,7 +106,7 @@ def report_predict(flags, find) -> Iterator[list[str]]:
         exact = line.get("exact_match", line.get("exact"))
         yield [
             *(line["version"], "trimmed" if line["trim"] else "all padding"),
-            *(f"{line['seconds']:.0f}", *in_megabytes(line)),
+            *(f"{line['seconds']:.0f}", *show_resources(line)),
             *(f"{exact:.2f}", f"{line['f1']:.2f}"),
         ]
 
@@ -125,7 +125,7 @@ def report_learn(flags, find) -> Iterator[list[str]]:
         yield [
             *(line["version"], line["candidate"], str(line["seed"])),
             f"{line['train_seconds']:.0f}",
-            *(f"{line['seconds']:.0f}", *in_megabytes(line)),
+            *(f"{line['seconds']:.0f}", *show_resources(line)),
             *(f"{exact:.2f}", f"{line['f1']:.2f}"),
             *("" if x is None else f"{x:.2f}" for x in groups),
         ]
@@ -158,17 +158,17 @@ def report_differences(flags, find) -> Iterator[list[str]]:
 
 def make_report(flags, find) -> str:
     machines = dict.fromkeys(line["machine"] for line in find())
-    memory = "Allocated, MB|RSS, MB"
+    resources = "CPU, s|RSS, MB"
     return REPORT.format(
         machines="\n\n".join(machines),
         features=table(
             "Data|Candidate|Rounds|Windows|Windows, s|Scattered, s|Peaked, s"
-            f"|Times ours|{memory}|Answers like ours",
+            f"|Times ours|{resources}|Answers like ours",
             report_features(flags, find),
             texts=2,
         ),
         predict=table(
-            f"Data|Batches|Seconds|{memory}|EM|F1",
+            f"Data|Batches|Seconds|{resources}|EM|F1",
             report_predict(flags, find),
             texts=2,
         ),
@@ -178,7 +178,7 @@ def make_report(flags, find) -> str:
         batch=squad_split.BATCH_SIZE,
         rate=flags.learning_rate,
         learn=table(
-            f"Data|Run|Seed|Training, s|Command, s|{memory}|EM|F1|HasAns F1"
+            f"Data|Run|Seed|Training, s|Command, s|{resources}|EM|F1|HasAns F1"
             "|NoAns F1",
             report_learn(flags, find),
             texts=2,
