@@ -93,8 +93,12 @@ def main(_):
     task = read_task()
     # Before TensorFlow is at work: this may use other processes.
     data = classifier_data.prepare(
-        *(task, tokenizer, FLAGS.max_seq_length, FLAGS.data_dir),
-        *(shared_flags.worker_dir(), actions),
+        task,
+        tokenizer,
+        FLAGS.max_seq_length,
+        FLAGS.data_dir,
+        shared_flags.worker_dir(),
+        actions,
     )
     strategy = shared_flags.set_up()
     is_chief = distribution.is_chief(strategy)
@@ -148,8 +152,12 @@ def read_task() -> glue.Task:
         return glue.get_task(FLAGS.task_name, FLAGS.xnli_language)
     columns = FLAGS.text_a_column, FLAGS.text_b_column, FLAGS.label_column
     return classifier_data.make_own_task(
-        *(kind, columns, FLAGS.regression),
-        *(FLAGS.data_dir, FLAGS.output_dir, FLAGS.do_train),
+        kind,
+        columns,
+        FLAGS.regression,
+        FLAGS.data_dir,
+        FLAGS.output_dir,
+        FLAGS.do_train,
     )
 
 
@@ -181,8 +189,13 @@ def run_train(strategy, model, task, records) -> None:
         kind, curve = fine_tuning.REGRESSION, "absolute_error"
     with strategy.scope():
         shared_flags.train(
-            *(strategy, model, kind, records),
-            *(num_steps, num_warmup_steps, ["loss", curve]),
+            strategy,
+            model,
+            kind,
+            records,
+            num_steps,
+            num_warmup_steps,
+            ["loss", curve],
         )
 
 

@@ -147,17 +147,26 @@ def prepare_questions(tokenizer):
 def write_records(name, examples, tokenizer, is_training, keep=None):
     return squad.write_records(
         os.path.join(shared_flags.worker_dir(), name),
-        *(examples, tokenizer),
-        *(FLAGS.max_seq_length, FLAGS.doc_stride, FLAGS.max_query_length),
-        *(is_training, keep),
+        examples,
+        tokenizer,
+        FLAGS.max_seq_length,
+        FLAGS.doc_stride,
+        FLAGS.max_query_length,
+        is_training,
+        keep,
     )
 
 
 def run_train(strategy, model, records, num_steps):
     num_warmup_steps = int(num_steps * FLAGS.warmup_proportion)
     shared_flags.train(
-        *(strategy, model, fine_tuning.SPANS, records),
-        *(num_steps, num_warmup_steps, CURVES),
+        strategy,
+        model,
+        fine_tuning.SPANS,
+        records,
+        num_steps,
+        num_warmup_steps,
+        CURVES,
     )
 
 
