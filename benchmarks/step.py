@@ -32,6 +32,7 @@ SIZES = {
     "base": ((12, 768, 12), 8),
 }
 PEERS = ("hf", "hf_compiled", "hub", "hub_xla", "ours_xla")
+REAL_PEERS = ("hf_longest", "hf_maximum", "hub_maximum")
 NAMES = {
     "ours": "keras_bert_ref",
     "ours_xla": "keras_bert_ref, `--jit_compile`",
@@ -186,7 +187,7 @@ def real_table(results: list[dict]) -> list[str]:
         "|---|---|---|---|---|",
     ]
     for size, ((layers, hidden, heads), batch) in SIZES.items():
-        for peer in ("hf_longest", "hf_maximum", "hub_maximum"):
+        for peer in REAL_PEERS:
             pair = find_pair(results, size, "real", "train", peer)
             if not pair:
                 continue
@@ -260,6 +261,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sizes", nargs="*", default=list(SIZES))
     parser.add_argument("--peers", nargs="*", default=list(PEERS))
+    parser.add_argument("--real_peers", nargs="*", default=list(REAL_PEERS))
     parser.add_argument("--notes", help="a file with remarks for the report")
     flags = parser.parse_args()
     path = pathlib.Path(flags.results)
@@ -268,9 +270,7 @@ def main():
     lengths = read_lengths(flags.lengths_from, flags.vocab)
     jobs = [(size, peer, False) for size in flags.sizes for peer in flags.peers]
     jobs += [
-        (size, peer, True)
-        for size in flags.sizes
-        for peer in ("hf_longest", "hf_maximum", "hub_maximum")
+        (size, peer, True) for size in flags.sizes for peer in flags.real_peers
     ]
     for size, peer, is_real in jobs:
         work = "real" if is_real else "equal"
