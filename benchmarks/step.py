@@ -294,7 +294,7 @@ def main():
         with path.open("a") as file:
             file.writelines(json.dumps(result) + "\n" for result in new)
     report = REPORT.format(
-        command=" \\\n    ".join(["python", *sys.argv]),
+        command=" ".join(["python", *sys.argv]),
         machine=describe_machine(),
         rounds=flags.rounds,
         train="\n".join(equal_table(results, "train")),

@@ -4,6 +4,7 @@ Each reads jobs from standard input, a line of JSON each: first what to build,
 then how many steps to take; and answers with a line each.
 """
 
+import functools
 import json
 import pathlib
 import random
@@ -73,12 +74,19 @@ def make_ours(job: dict, jit_compile: bool):
         config, num_labels=2, skip_padding=not jit_compile
     )
     model.build()
-    optimizer = optimization.create_optimizer(2e-5, 100_000, 1000)
-    optimizer.build(model.trainable_variables)
-    step = loop.make_train_step(
-        model, optimizer, fine_tuning.CLASSIFICATION, jit_compile=jit_compile
-    )
-    step = tf.function(step, reduce_retracing=True)
+
+    @functools.cache  # made when it is needed: inference wants no averages
+    def make_step():
+        optimizer = optimization.create_optimizer(2e-5, 100_000, 1000)
+        optimizer.build(model.trainable_variables)
+        step = loop.make_train_step(
+            model,
+            optimizer,
+            fine_tuning.CLASSIFICATION,
+            jit_compile=jit_compile,
+        )
+        return tf.function(step, reduce_retracing=True)
+
     infer = tf.function(
         lambda batch: model(batch, training=False),
         jit_compile=jit_compile,
@@ -89,7 +97,9 @@ def make_ours(job: dict, jit_compile: bool):
         for batch in make_batches(job)
     ]
     return {
-        "train": lambda i: float(step(batches[i % len(batches)])["loss"]),
+        "train": lambda i: float(
+            make_step()(batches[i % len(batches)])["loss"]
+        ),
         "infer": lambda i: infer(batches[i % len(batches)]).numpy(),
     }
 
