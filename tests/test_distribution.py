@@ -55,7 +55,7 @@ def test_one_device():
 
 @without_gpu
 def test_logical_replicas(caplog):
-    with caplog.at_level("INFO"):
+    with caplog.at_level("INFO", logger="absl"):
         strategy = distribution.choose_strategy(Devices(num_replicas=2))
     assert isinstance(strategy, tf.distribute.MirroredStrategy)
     assert strategy.num_replicas_in_sync == 2

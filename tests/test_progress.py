@@ -69,7 +69,7 @@ def test_workers_that_are_not_chief_write_nothing(tmp_path, monkeypatch):
 
 
 def test_the_line(tmp_path, caplog):
-    with caplog.at_level("INFO"):
+    with caplog.at_level("INFO", logger="absl"):
         report(tmp_path, 0, [1, 5, 10])
     first, second, last = caplog.messages
     assert first.startswith("step 1/10: loss 1, sequences_per_second ")
