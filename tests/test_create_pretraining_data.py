@@ -164,7 +164,7 @@ def test_interrupted_command(golden_dir, tmp_path, signal_number):
         os.killpg(process.pid, signal_number)
     else:
         process.send_signal(signal_number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=240)
     assert process.returncode != 0
     assert b"Interrupted: no output file was written" in errors
     assert list(tmp_path.rglob("*")) == [tmp_path / "tmp"]

@@ -172,7 +172,7 @@ def test_final_text(pred_text, orig_text, expected):
 
 
 def test_final_text_tells_why_words_stand(caplog):
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", logger="absl")
     get_final_text("no", "yes", True)
     assert not caplog.messages
     get_final_text("no", "yes", True, verbose_logging=True)

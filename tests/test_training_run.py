@@ -141,7 +141,7 @@ def test_saves_at_the_first_chance_after_it_is_due(train, tmp_path):
 
 
 def test_says_where_it_starts(train, start, tmp_path, caplog):
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", logger="absl")
     train(1)
     assert "STARTING from random weights: no --init_checkpoint" in caplog.text
     caplog.clear()
@@ -160,7 +160,7 @@ def test_says_where_it_starts(train, start, tmp_path, caplog):
 
 def test_init_checkpoint_gives_weights_only(train, start, tmp_path, caplog):
     train(3, "first")
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", logger="absl")
     source = str(tmp_path / "first" / "model.ckpt-3")
     train(1, "second", init_checkpoint=source)
     assert f"STARTING from --init_checkpoint={source}" in caplog.text
