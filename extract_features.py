@@ -19,20 +19,7 @@ flags.DEFINE_string(
 )
 flags.DEFINE_string("output_file", None, "Where the features go.")
 flags.DEFINE_string("layers", "-1,-2,-3,-4", "Layers to write; -1 is the last.")
-flags.DEFINE_string("bert_config_file", None, "The architecture, as JSON.")
-flags.DEFINE_integer(
-    "max_seq_length",
-    128,
-    "Tokens of an example, [CLS] and [SEP] included; longer text is cut.",
-    lower_bound=3,
-)
 flags.DEFINE_string("init_checkpoint", None, "The checkpoint, as its prefix.")
-flags.DEFINE_string("vocab_file", None, "The vocabulary of the model.")
-flags.DEFINE_bool(
-    "do_lower_case",
-    True,
-    "Lower-case the text: true for uncased models, false for cased ones.",
-)
 flags.DEFINE_integer("batch_size", 32, "Lines in a batch.", lower_bound=1)
 flags.DEFINE_bool("use_tpu", False, "Not supported any more.")
 flags.DEFINE_string("master", None, "Of a TPU; not needed any more.")
@@ -53,15 +40,8 @@ flags.DEFINE_enum(
     "One vector a line: that of [CLS], or the mean of all its tokens, [CLS] "
     "and [SEP] included. none: a vector for each token.",
 )
-flags.mark_flags_as_required(
-    [
-        "input_file",
-        "vocab_file",
-        "bert_config_file",
-        "init_checkpoint",
-        "output_file",
-    ]
-)
+shared_flags.define_model_flags(max_seq_length=128)
+flags.mark_flags_as_required(["input_file", "init_checkpoint", "output_file"])
 
 # One vector a line takes little room, so many lines are put in order of
 # length before they are put in batches.

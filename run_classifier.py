@@ -40,7 +40,8 @@ flags.DEFINE_bool("do_eval", False, "Evaluate on the dev set.")
 flags.DEFINE_integer(
     "eval_batch_size", 8, "Examples in an evaluation batch.", lower_bound=1
 )
-shared_flags.define_fine_tuning_flags(max_seq_length=128)
+shared_flags.define_model_flags(max_seq_length=128)
+shared_flags.define_fine_tuning_flags()
 shared_flags.define_training_flags()
 shared_flags.define_engine_flags()
 flags.mark_flags_as_required(["data_dir", "task_name"])
@@ -205,7 +206,11 @@ def run_eval(model, task, data) -> dict:
         model, FLAGS.output_dir, FLAGS.init_checkpoint
     )
     results = classification.evaluate(
-        model, task, data, FLAGS.eval_batch_size, trim_to()
+        model,
+        task,
+        data,
+        FLAGS.eval_batch_size,
+        shared_flags.prediction_lengths(),
     )
     results["global_step"] = step
     progress.write_results(
@@ -221,14 +226,12 @@ def run_predict(model, task, data, output_dir) -> None:
     )
     for split in data:
         logits = classification.predict(
-            model, split, FLAGS.predict_batch_size, trim_to()
+            model,
+            split,
+            FLAGS.predict_batch_size,
+            shared_flags.prediction_lengths(),
         )
         classification.write_predictions(output_dir, task, split, logits)
-
-
-def trim_to() -> int | None:
-    is_trimmed = FLAGS.trim_batches and not FLAGS.use_tpu
-    return shared_flags.LENGTHS if is_trimmed else None
 
 
 def run():

@@ -55,7 +55,8 @@ flags.DEFINE_bool(
     "--predict_file, in place of --null_score_diff_threshold.",
 )
 shared_flags.define_training_flags()
-shared_flags.define_fine_tuning_flags(max_seq_length=384)
+shared_flags.define_model_flags(max_seq_length=384)
+shared_flags.define_fine_tuning_flags()
 shared_flags.define_engine_flags()
 # Padding takes part in the original's loss and in its choice of answers.
 FLAGS.set_default("trim_batches", False)
@@ -174,7 +175,6 @@ def run_predict(model, articles, examples, features, records):
     step = training_run.restore_for_eval(
         model, FLAGS.output_dir, FLAGS.init_checkpoint
     )
-    is_trimmed = FLAGS.trim_batches and not FLAGS.use_tpu
     predictions = squad_answers.write_predictions(
         examples,
         features,
@@ -182,7 +182,7 @@ def run_predict(model, articles, examples, features, records):
             model,
             records,
             FLAGS.predict_batch_size,
-            shared_flags.LENGTHS if is_trimmed else None,
+            shared_flags.prediction_lengths(),
         ),
         FLAGS.n_best_size,
         FLAGS.max_answer_length,

@@ -23,11 +23,12 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 ROOT = pathlib.Path(__file__).parent.parent
 RUNNER = ROOT / "create_pretraining_data.py"
 MEGABYTE = 1_000_000
+PACKAGES = ("tensorflow", "tensorflow-text", "tokenizers", "numpy")
 
 # The original release on this corpus: measured once, on one core of another
 # machine of the same size; see the page for its speed on this one.
@@ -267,13 +268,12 @@ def benchmark_memory(corpus: str, vocab: str) -> list[str]:
     return rows
 
 
-def describe_machine() -> str:
+def describe_machine(packages: Sequence[str] = PACKAGES) -> str:
     from importlib.metadata import version
 
     cpu = re.search(
         r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text()
     )
-    packages = ("tensorflow", "tensorflow-text", "tokenizers", "numpy")
     versions = ", ".join(f"{name} {version(name)}" for name in packages)
     return (
         f"{cpu[1] if cpu else platform.machine()}, {os.cpu_count()} cores; "

@@ -16,13 +16,13 @@ import argparse
 import json
 import os
 import pathlib
-import re
 import statistics
 import subprocess
 import sys
 import time
 
 import step_contenders
+from data import describe_machine
 
 ROOT = pathlib.Path(__file__).parent.parent
 # Size: layers, hidden, heads; examples in a batch.
@@ -44,6 +44,7 @@ NAMES = {
     "hf_maximum": "Hugging Face, padded to 128",
     "hub_maximum": "keras-hub, padded to 128",
 }
+PACKAGES = ("tensorflow", "keras", "keras-hub", "torch", "transformers")
 ROUND_SECONDS = 4.0
 
 
@@ -159,7 +160,8 @@ def read_lengths(path: str, vocab: str) -> list[int]:
 def equal_table(results: list[dict], mode: str) -> list[str]:
     rows = [
         "| Model, batch | Peer | Sequences/s | Ours in the same rounds "
-        "| Ours / peer | Share of matmul peak | Peak memory, MB (ours) |",
+        "| Ours / peer | Share of matmul peak (ours) "
+        "| Peak memory, MB (ours) |",
         "|---|---|---|---|---|---|---|",
     ]
     for size, ((layers, hidden, heads), batch) in SIZES.items():
@@ -170,11 +172,13 @@ def equal_table(results: list[dict], mode: str) -> list[str]:
             ours, other = pair
             flops = step_contenders.flops(layers, hidden, mode) * batch
             share = flops / other["median"] / other["peak"]
+            our_share = flops / ours["median"] / ours["peak"]
             rows.append(
                 f"| {size} {layers}/{hidden}/{heads}, {batch} x 128 "
                 f"| {NAMES[peer]} | {batch / other['median']:.1f} "
                 f"| {batch / ours['median']:.1f} "
-                f"| {other['median'] / ours['median']:.2f} | {share:.0%} "
+                f"| {other['median'] / ours['median']:.2f} "
+                f"| {share:.0%} ({our_share:.0%}) "
                 f"| {other['memory']:.0f} ({ours['memory']:.0f}) |"
             )
     return rows
@@ -209,17 +213,6 @@ def find_pair(results, size, work, mode, peer):
         == (size, work, mode, peer)
     }
     return (found["ours"], found[peer]) if found else None
-
-
-def describe_machine() -> str:
-    from importlib.metadata import version
-
-    cpu = re.search(
-        r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text()
-    )
-    packages = ("tensorflow", "keras", "keras-hub", "torch", "transformers")
-    versions = ", ".join(f"{name} {version(name)}" for name in packages)
-    return f"{cpu[1]}, {os.cpu_count()} cores; {versions}."
 
 
 REPORT = """# Speed of a step
@@ -295,7 +288,7 @@ def main():
             file.writelines(json.dumps(result) + "\n" for result in new)
     report = REPORT.format(
         command=" ".join(["python", *sys.argv]),
-        machine=describe_machine(),
+        machine=describe_machine(PACKAGES),
         rounds=flags.rounds,
         train="\n".join(equal_table(results, "train")),
         infer="\n".join(equal_table(results, "infer")),

@@ -25,7 +25,6 @@ FLAGS = flags.FLAGS
 # sizes, since each compiles anew.
 LENGTHS = 8
 XLA_LENGTHS = 64
-JIT_COMPILE_BY_DEFAULT = False
 
 
 def define_training_flags() -> None:
@@ -63,11 +62,10 @@ def define_training_flags() -> None:
     )
 
 
-def define_fine_tuning_flags(max_seq_length: int) -> None:
-    """The original's flags that its two fine-tuning runners have both."""
+def define_model_flags(max_seq_length: int) -> None:
+    """The original's flags for a model that reads text."""
     flags.DEFINE_string("bert_config_file", None, "The architecture, as JSON.")
     flags.DEFINE_string("vocab_file", None, "The vocabulary of the model.")
-    flags.DEFINE_string("output_dir", None, "Where checkpoints and results go.")
     flags.DEFINE_bool(
         "do_lower_case",
         True,
@@ -77,7 +75,14 @@ def define_fine_tuning_flags(max_seq_length: int) -> None:
         "max_seq_length",
         max_seq_length,
         "Tokens of an example, [CLS] and [SEP] included; longer text is cut.",
+        lower_bound=3,
     )
+    flags.mark_flags_as_required(["bert_config_file", "vocab_file"])
+
+
+def define_fine_tuning_flags() -> None:
+    """The original's flags that its two fine-tuning runners have both."""
+    flags.DEFINE_string("output_dir", None, "Where checkpoints and results go.")
     flags.DEFINE_bool("do_predict", False, "Write predictions.")
     flags.DEFINE_integer(
         "predict_batch_size",
@@ -89,9 +94,7 @@ def define_fine_tuning_flags(max_seq_length: int) -> None:
     flags.DEFINE_float(
         "warmup_proportion", 0.1, "Share of the steps to warm up."
     )
-    flags.mark_flags_as_required(
-        ["bert_config_file", "vocab_file", "output_dir"]
-    )
+    flags.mark_flag_as_required("output_dir")
 
 
 def define_engine_flags() -> None:
@@ -123,9 +126,9 @@ def define_engine_flags() -> None:
     )
     flags.DEFINE_bool(
         "jit_compile",
-        None,
-        "Compile each replica's forward and backward pass with XLA. Default: "
-        "where it was measured to be faster, docs/TRAINING.md.",
+        False,
+        "Compile each replica's forward and backward pass with XLA; no faster "
+        "where it was measured, docs/BENCHMARK_STEP.md.",
     )
     flags.DEFINE_integer(
         "gradient_accumulation_steps",
@@ -194,10 +197,7 @@ def make_plan(
             f"{FLAGS.gradient_accumulation_steps} evenly; change it, or "
             f"--train_batch_size={FLAGS.train_batch_size}."
         )
-    jit_compile = FLAGS.jit_compile
-    if jit_compile is None:
-        jit_compile = JIT_COMPILE_BY_DEFAULT and not on_tpu
-    trim_to = XLA_LENGTHS if jit_compile else LENGTHS
+    trim_to = XLA_LENGTHS if FLAGS.jit_compile else LENGTHS
     return training_run.Plan(
         output_dir=FLAGS.output_dir,
         num_train_steps=num_train_steps,
@@ -205,7 +205,7 @@ def make_plan(
         seed=FLAGS.seed,
         shuffle=FLAGS.shuffle,
         trim_to=trim_to if FLAGS.trim_batches and not on_tpu else None,
-        jit_compile=jit_compile,
+        jit_compile=FLAGS.jit_compile,
         accumulation_steps=FLAGS.gradient_accumulation_steps,
         steps_per_call=FLAGS.iterations_per_loop if on_tpu else 1,
         save_steps=FLAGS.save_checkpoints_steps,
@@ -218,8 +218,15 @@ def skips_padding() -> bool:
     """Whether encoders leave out padding. They do on CPUs only: elsewhere
     shapes that change with every batch cost more than they save."""
     accelerated = FLAGS.use_tpu or tf.config.list_physical_devices("GPU")
-    compiled = FLAGS.jit_compile or JIT_COMPILE_BY_DEFAULT
-    return bool(FLAGS.trim_batches and not compiled and not accelerated)
+    return bool(
+        FLAGS.trim_batches and not FLAGS.jit_compile and not accelerated
+    )
+
+
+def prediction_lengths() -> int | None:
+    """What lengths of evaluation and prediction batches are multiples of;
+    None: their padding stays."""
+    return LENGTHS if FLAGS.trim_batches and not FLAGS.use_tpu else None
 
 
 def read_config() -> BertConfig:

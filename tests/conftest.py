@@ -8,7 +8,10 @@ import pathlib
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import pytest
-import tensorflow as tf
+
+import keras_bert_ref  # noqa: F401, first: it sets how TensorFlow starts
+
+import tensorflow as tf  # isort: skip
 
 HERE = pathlib.Path(__file__).parent
 SHARED = HERE.parent.parent / "shared"

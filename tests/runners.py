@@ -1,8 +1,11 @@
-"""Runs runners in this process: TensorFlow takes its time to start."""
+"""Runs runners, mostly in this process: TensorFlow takes its time to start."""
 
 import contextlib
 import importlib.util
+import os
 import pathlib
+import subprocess
+import sys
 from collections.abc import Iterator
 from types import ModuleType
 
@@ -37,6 +40,17 @@ def parse(*arguments) -> None:
 def run(runner: ModuleType, *arguments) -> None:
     parse(*arguments)
     runner.main(["runner"])
+
+
+def start(name: str, log_file: pathlib.Path, *arguments) -> subprocess.Popen:
+    """Starts a runner in a process of its own, to be killed for instance."""
+    with open(log_file, "a") as log:
+        return subprocess.Popen(
+            [sys.executable, ROOT / f"{name}.py", *map(str, arguments)],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
+        )
 
 
 def check_flags(table: str, count: int) -> None:

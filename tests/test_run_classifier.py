@@ -1,12 +1,10 @@
 """The command: flags, every task, trials and grids, interruptions."""
 
 import json
-import os
 import pathlib
 import re
 import signal
 import subprocess
-import sys
 import time
 
 import glue_files
@@ -443,22 +441,16 @@ def test_killed_trials_resume(arguments, tmp_path):
     task = task_flags(tmp_path, "RTE")
 
     def start(name) -> subprocess.Popen:
-        command = [
-            *(sys.executable, runners.ROOT / "run_classifier.py"),
+        return runners.start(
+            "run_classifier",
+            tmp_path / f"{name}.log",
             *(*arguments, *task, "--do_train", "--do_eval"),
             f"--output_dir={tmp_path}/{name}",
             "--num_trials=2",
             "--num_train_epochs=60",  # 120 steps
             "--save_checkpoints_steps=5",
             "--deterministic",
-        ]
-        with open(tmp_path / f"{name}.log", "a") as log:
-            return subprocess.Popen(
-                command,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
-            )
+        )
 
     def end_well(process, name) -> str:
         code = process.wait(timeout=TIMEOUT)

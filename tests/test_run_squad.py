@@ -1,13 +1,11 @@
 """The command: flags, files, scores, order, interruptions, tfds."""
 
 import json
-import os
 import pathlib
 import random
 import re
 import signal
 import subprocess
-import sys
 import time
 
 import numpy as np
@@ -397,19 +395,14 @@ def test_no_question_to_answer(run_squad, folder):
 
 def start(folder, name) -> subprocess.Popen:
     """Starts a run of its own process and folder."""
-    command = [
-        *(sys.executable, runners.ROOT / "run_squad.py", *make_flags(folder)),
+    return runners.start(
+        "run_squad",
+        folder / f"{name}.log",
+        *make_flags(folder),
         *(f"--output_dir={folder}/{name}", "--num_train_epochs=20"),
         *("--do_train", "--do_predict", "--deterministic"),
         "--save_checkpoints_steps=5",
-    ]
-    with open(folder / f"{name}.log", "a") as log:
-        return subprocess.Popen(
-            command,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
-        )
+    )
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_ref.data.classifier_files import InputExample
+from keras_bert_ref.data.padding import pad_rows
 from keras_bert_ref.data.parallel import map_in_order
 from keras_bert_ref.data.records import open_outputs
 from keras_bert_ref.data.sentence_pairs import encode_pair
@@ -99,16 +100,7 @@ def pad_features(
     features: Sequence[InputFeatures], max_seq_length: int
 ) -> dict[str, np.ndarray]:
     """Makes a batch: arrays [N, max_seq_length], and [N, 1] of one number."""
-    shape = len(features), max_seq_length
-    batch = {
-        name: np.zeros(shape, np.int32)
-        for name in ("input_ids", "input_mask", "segment_ids")
-    }
-    for i, feature in enumerate(features):
-        length = len(feature.input_ids)
-        batch["input_ids"][i, :length] = feature.input_ids
-        batch["input_mask"][i, :length] = 1
-        batch["segment_ids"][i, :length] = feature.segment_ids
+    batch = pad_rows(features, max_seq_length)
     batch["label_ids"] = label_array(f.label_id for f in features)[:, None]
     batch["is_real_example"] = np.ones((len(features), 1), np.int32)
     return batch

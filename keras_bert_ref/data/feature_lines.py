@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_ref.data.padding import pad_rows
 from keras_bert_ref.data.sentence_pairs import encode_pair
 from keras_bert_ref.tokenization import FullTokenizer, convert_to_unicode
 
@@ -46,14 +47,4 @@ def pad_lines(
 ) -> dict[str, np.ndarray]:
     """Makes a batch: int32 [lines, T], T a multiple of `trim_to`."""
     longest = max(len(line.input_ids) for line in lines)
-    shape = len(lines), -(-longest // trim_to) * trim_to
-    batch = {
-        name: np.zeros(shape, np.int32)
-        for name in ("input_ids", "input_mask", "segment_ids")
-    }
-    for i, line in enumerate(lines):
-        length = len(line.input_ids)
-        batch["input_ids"][i, :length] = line.input_ids
-        batch["input_mask"][i, :length] = 1
-        batch["segment_ids"][i, :length] = line.segment_ids
-    return batch
+    return pad_rows(lines, -(-longest // trim_to) * trim_to)

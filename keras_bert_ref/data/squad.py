@@ -16,6 +16,7 @@ import tensorflow as tf
 from absl import logging
 
 from keras_bert_ref.data.batches import Records, count_records
+from keras_bert_ref.data.padding import pad_rows
 from keras_bert_ref.data.records import open_outputs
 from keras_bert_ref.data.serialization import serialize
 from keras_bert_ref.data.squad_features import (
@@ -233,16 +234,7 @@ def pad_features(
     features: Sequence[InputFeatures], is_training: bool, max_seq_length: int
 ) -> dict[str, np.ndarray]:
     """Makes a batch: arrays [N, max_seq_length], and [N, 1] of one number."""
-    shape = len(features), max_seq_length
-    batch = {
-        name: np.zeros(shape, np.int32)
-        for name in ("input_ids", "input_mask", "segment_ids")
-    }
-    for i, feature in enumerate(features):
-        length = len(feature.input_ids)
-        batch["input_ids"][i, :length] = feature.input_ids
-        batch["input_mask"][i, :length] = 1
-        batch["segment_ids"][i, :length] = feature.segment_ids
+    batch = pad_rows(features, max_seq_length)
     numbers = {"unique_ids": [f.unique_id for f in features]}
     if is_training:
         numbers["start_positions"] = [f.start_position for f in features]

@@ -4,13 +4,12 @@ import os
 from collections.abc import Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from keras_bert_ref.data import batches, glue_submission
 from keras_bert_ref.data.classifier_data import Data
 from keras_bert_ref.data.glue import Task
 from keras_bert_ref.metrics import glue as metrics
-from keras_bert_ref.training import loop
+from keras_bert_ref.training import loop, state
 
 
 def evaluate(
@@ -59,9 +58,8 @@ def write_predictions(
     and of a GLUE task the file for a submission."""
     values = logits if task.is_regression else metrics.softmax(logits)
     name = f"test_results_{data.split.suffix}".removesuffix("_") + ".tsv"
-    with tf.io.gfile.GFile(os.path.join(output_dir, name), "w") as file:
-        for row in values:
-            file.write("\t".join(map(str, row)) + "\n")
+    lines = ["\t".join(map(str, row)) + "\n" for row in values]
+    state.replace_file(os.path.join(output_dir, name), "".join(lines))
     if data.split.submission:
         glue_submission.write_submission(
             output_dir, task, data.split, guess(logits)

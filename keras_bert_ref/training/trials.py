@@ -117,7 +117,7 @@ def _number(value: float) -> float | None:
 
 
 def read_results(output_dir: str) -> list[dict]:
-    """The finished runs; a half-written last line is left out."""
+    """The finished runs."""
     path = os.path.join(output_dir, RESULTS_FILE)
     if not tf.io.gfile.exists(path):
         return []
