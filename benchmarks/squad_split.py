@@ -12,7 +12,7 @@ from keras_bert_ref.tokenization import FullTokenizer
 MAX_SEQ_LENGTH = 128
 MAX_QUERY_LENGTH = 32
 DOC_STRIDE = 64
-BATCH_SIZE = 16
+BATCH_SIZE = 8
 TRAIN_QUESTIONS = 1000
 TEST_QUESTIONS = 350
 PER_ARTICLE = 80  # so that no article is most of it

@@ -5,12 +5,12 @@ compared is the training of the model alone.
 """
 
 import argparse
-import math
 import os
 import pathlib
 import time
 
 import torch
+import torch_training
 import transformers
 
 from keras_bert_ref.data import squad, squad_answers
@@ -26,64 +26,19 @@ INPUTS = {  # transformers' names for ours
 LABELS = ("start_positions", "end_positions")
 
 
-class OriginalAdam(torch.optim.Optimizer):
-    """BERT's Adam: without bias correction, which PyTorch's always has.
-
-    In a run of a hundred steps that is much: the correction would make the
-    steps three to six times smaller.
-    """
-
-    def __init__(self, groups):
-        super().__init__(groups, {"lr": 0.0, "weight_decay": 0.0})
-
-    @torch.no_grad()
-    def step(self):
-        for group in self.param_groups:
-            for p in group["params"]:
-                if not self.state[p]:
-                    self.state[p]["m"] = torch.zeros_like(p)
-                    self.state[p]["v"] = torch.zeros_like(p)
-                m, v = self.state[p]["m"], self.state[p]["v"]
-                m.lerp_(p.grad, 0.1)
-                v.mul_(0.999).addcmul_(p.grad, p.grad, value=0.001)
-                update = m / (v.sqrt() + 1e-6)
-                update.add_(p, alpha=group["weight_decay"])
-                p.add_(update, alpha=-group["lr"])
-
-
-def make_optimizer(model, kind: str) -> torch.optim.Optimizer:
-    """Biases and layer normalization do not decay."""
-    groups = [{"params": [], "weight_decay": x} for x in (0.01, 0.0)]
-    for name, p in model.named_parameters():
-        groups["bias" in name or "LayerNorm" in name]["params"].append(p)
-    if kind == "original":
-        return OriginalAdam(groups)
-    return torch.optim.AdamW(groups, eps=1e-6)
-
-
 def train(model, batch: dict, num_steps: int, flags) -> None:
     """Trains on windows in an order that follows from the seed."""
+    optimizer = torch_training.Optimizer(model, flags.learning_rate, num_steps)
     num_windows = len(batch["input_ids"])
-    passes = math.ceil(num_steps * flags.batch_size / num_windows)
-    order = torch.cat([torch.randperm(num_windows) for _ in range(passes)])
-    optimizer = make_optimizer(model, flags.adam)
-    num_warmup_steps = int(num_steps * 0.1)
     model.train()
-    for step in range(num_steps):
-        rows = order[step * flags.batch_size :][: flags.batch_size]
+    for step, rows in enumerate(
+        torch_training.choose_order(num_windows, num_steps, flags.batch_size)
+    ):
         loss = model(
             **{name: batch[ours][rows] for name, ours in INPUTS.items()},
             **{name: batch[name][rows, 0] for name in LABELS},
         ).loss
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        rate = flags.learning_rate * (1 - step / num_steps)
-        if step < num_warmup_steps:
-            rate = flags.learning_rate * step / num_warmup_steps
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        optimizer.step()
+        optimizer.minimize(loss)
         if step % 10 == 0:
             print(f"step {step}/{num_steps}: loss {loss.item():.4f}")
 
@@ -122,7 +77,6 @@ def main():
     parser.add_argument("--learning_rate", type=float, required=True)
     parser.add_argument("--epochs", type=float, required=True)
     parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--adam", choices=("original", "torch"))
     parser.add_argument("--is_v2", action="store_true")
     flags = parser.parse_args()
     folder = pathlib.Path(flags.output_dir)
@@ -136,12 +90,9 @@ def main():
     features, batch = make_windows(examples, tokenizer, False, flags)
 
     torch.manual_seed(flags.seed)
-    model = transformers.BertForQuestionAnswering.from_pretrained(
-        flags.model, dtype=torch.float32
+    model = torch_training.load(
+        transformers.BertForQuestionAnswering, flags.model
     )
-    config = model.config
-    if (config.hidden_act, config.hidden_dropout_prob) != ("gelu", 0.1):
-        raise ValueError(f"Not what our runs have: {config}")
     num_steps = int(len(train_examples) / flags.batch_size * flags.epochs)
     start = time.perf_counter()
     train(model, train_batch, num_steps, flags)

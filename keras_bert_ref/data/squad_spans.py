@@ -13,6 +13,7 @@ import numpy as np
 from keras_bert_ref.data.squad_features import InputFeatures
 
 QUESTIONS_AT_A_TIME = 256
+SPANS_AT_A_TIME = 32
 
 
 class RawResult(NamedTuple):
@@ -72,18 +73,19 @@ def _rank_together(
     start_logit, end_logit = logits[0][window, i], logits[1][window, j]
     # A stable sort, question by question.
     order = np.lexsort((-(start_logit + end_logit), question_of[window]))
-    columns = [
-        column[order].tolist()
-        for column in (
-            *(window, best[0][window, i], best[1][window, j]),
-            *(start_logit, end_logit),
-        )
-    ]
+    columns = (
+        *(window, best[0][window, i], best[1][window, j]),
+        *(start_logit, end_logit),
+    )
 
     def make_spans(first: int, last: int) -> Iterator[Span]:
-        for k in range(first, last):
-            index, *values = (column[k] for column in columns)
-            yield Span(windows[index][0], *values)
+        # Few are asked for: those beyond stay arrays.
+        for k in range(first, last, SPANS_AT_A_TIME):
+            rows = order[k : min(k + SPANS_AT_A_TIME, last)]
+            for index, *values in zip(
+                *(column[rows].tolist() for column in columns), strict=True
+            ):
+                yield Span(windows[index][0], *values)
 
     num_spans = np.bincount(question_of[window], minlength=len(questions))
     ends = np.cumsum(num_spans).tolist()

@@ -4,6 +4,7 @@ WordPiece tokens of an answer have lost case, accents and the spaces between
 words and punctuation. The way back leads through the original words.
 """
 
+import functools
 from collections.abc import Sequence
 
 from absl import logging
@@ -36,7 +37,8 @@ def get_final_text(
         do_lower_case: bool. What the tokenizer was told.
         verbose_logging: bool. Tell when the words stand, and why.
     """
-    tok_text = " ".join(BasicTokenizer(do_lower_case).tokenize(orig_text))
+    words = (_tokenize(word, do_lower_case) for word in orig_text.split(" "))
+    tok_text = " ".join(filter(None, words))
     start = tok_text.find(pred_text)
     end = start + len(pred_text) - 1
     if start < 0 or not pred_text or pred_text != pred_text.strip(" "):
@@ -53,6 +55,11 @@ def get_final_text(
             *(pred_text, orig_text, tok_text, problem),
         )
     return orig_text
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _tokenize(word: str, do_lower_case: bool) -> str:
+    return " ".join(BasicTokenizer(do_lower_case).tokenize(word))
 
 
 def _count_chars(text: str) -> int:

