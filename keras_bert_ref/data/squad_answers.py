@@ -146,18 +146,15 @@ def read_span(
     verbose_logging: bool = False,
 ) -> Answer:
     """Finds the text of a span in the paragraph."""
-    feature, start, end, *logits = span
-    before, first = feature.token_to_orig_map[start - 1 : start + 1].tolist()
-    last, after = feature.token_to_orig_map[end : end + 2].tolist()
-    text = " ".join(example.doc_tokens[first : last + 1])
+    words = example.doc_tokens[span.first_word : span.last_word + 1]
+    text = " ".join(words)
     # Whole words stand as they are, so there is no need to look for them.
-    # Outside of the text is -1: a window may begin or end within a word.
-    if not 0 <= before < first <= last < after:
-        pieces = feature.tokens[start : end + 1]
+    if not span.is_whole:
+        pieces = span.feature.tokens[span.start : span.end + 1]
         text = get_final_text(
             join_pieces(pieces), text, do_lower_case, verbose_logging
         )
-    return Answer(text, *logits)
+    return Answer(text, span.start_logit, span.end_logit)
 
 
 def _group_windows(

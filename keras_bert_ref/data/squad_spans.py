@@ -25,13 +25,27 @@ class RawResult(NamedTuple):
 
 
 class Span(NamedTuple):
-    """From the first to the last token of an answer, in a window."""
+    """From the first to the last token of an answer, in a window.
+
+    Attributes:
+        feature: the window.
+        start: int. The first token.
+        end: int. The last one.
+        start_logit: float.
+        end_logit: float.
+        first_word: int. The word that the first token is of.
+        last_word: int. Likewise the last one.
+        is_whole: bool. No other token of the text is of these words.
+    """
 
     feature: InputFeatures
     start: int
     end: int
     start_logit: float
     end_logit: float
+    first_word: int
+    last_word: int
+    is_whole: bool
 
 
 # The windows of a question, each with what the model says of it.
@@ -61,7 +75,7 @@ def _rank_together(
     windows = [window for question in questions for window in question]
     counts = [len(question) for question in questions]
     question_of = np.repeat(np.arange(len(questions)), counts)  # [N]
-    logits, is_allowed = _stack(windows)  # [2, N, T]: of starts, of ends
+    logits, is_allowed, words = _stack(windows)  # of starts, of ends
     best = find_highest(logits, n_best_size)  # [2, N, K]
     logits = np.take_along_axis(logits, best, axis=2)
     is_allowed = np.take_along_axis(is_allowed, best, axis=2)
@@ -73,9 +87,15 @@ def _rank_together(
     start_logit, end_logit = logits[0][window, i], logits[1][window, j]
     # A stable sort, question by question.
     order = np.lexsort((-(start_logit + end_logit), question_of[window]))
+    start, end = best[0][window, i], best[1][window, j]
+    # A window may begin or end within a word: outside of it is -1.
+    before, first_word, last_word, after = (
+        words[window, token] for token in (start - 1, start, end, end + 1)
+    )
+    is_whole = (before >= 0) & (before < first_word) & (last_word < after)
     columns = (
-        *(window, best[0][window, i], best[1][window, j]),
-        *(start_logit, end_logit),
+        *(window, start, end, start_logit, end_logit),
+        *(first_word, last_word, is_whole),
     )
 
     def make_spans(first: int, last: int) -> Iterator[Span]:
@@ -92,19 +112,25 @@ def _rank_together(
     return map(make_spans, [0, *ends], ends)
 
 
-def _stack(windows: Windows) -> tuple[np.ndarray, np.ndarray]:
-    """Stacks logits, and where an answer may start and end: [2, N, T]."""
+def _stack(windows: Windows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Puts windows side by side.
+
+    Returns:
+        logits: float [2, N, T].
+        is_allowed: bool [2, N, T]. Where an answer may start and end.
+        words: int [N, T + 1]. The word of each token, -1 outside of the text.
+    """
     num_tokens = max((len(r.start_logits) for _, r in windows), default=1)
-    shape = 2, len(windows), num_tokens
-    logits = np.full(shape, -np.inf)
-    is_allowed = np.zeros(shape, bool)
+    shape = len(windows), num_tokens
+    logits = np.full((2, *shape), -np.inf)
+    is_best = np.zeros(shape, bool)
+    words = np.full((len(windows), num_tokens + 1), -1)
     for i, (feature, result) in enumerate(windows):
         logits[0, i, : len(result.start_logits)] = result.start_logits
         logits[1, i, : len(result.end_logits)] = result.end_logits
-        length = len(feature.tokens)
-        is_allowed[0, i, :length] = feature.token_is_max_context
-        is_allowed[1, i, :length] = feature.token_to_orig_map >= 0
-    return logits, is_allowed
+        is_best[i, : len(feature.tokens)] = feature.token_is_max_context
+        words[i, : len(feature.tokens)] = feature.token_to_orig_map
+    return logits, np.stack([is_best, words[:, :-1] >= 0]), words
 
 
 def find_highest(logits: np.ndarray, count: int) -> np.ndarray:
