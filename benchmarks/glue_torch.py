@@ -7,6 +7,7 @@ batches included; the scores are our metrics.
 import argparse
 import pathlib
 import time
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -73,14 +74,21 @@ def train(model, batches: Batches, flags) -> int:
     num_steps = int(num_examples / flags.batch_size * flags.epochs)
     optimizer = torch_training.Optimizer(model, flags.learning_rate, num_steps)
     labels = torch.tensor(batches.labels)
+    lengths = torch.tensor(list(map(len, batches.inputs["input_ids"])))
+
+    def compute_losses(rows: torch.Tensor) -> Iterator[torch.Tensor]:
+        by_length = rows[lengths[rows].argsort()]
+        for part in by_length.split(flags.part_size or flags.batch_size):
+            outputs = model(**batches.take(part), labels=labels[part])
+            yield outputs.loss * len(part) / len(rows)
+
     model.train()
     for step, rows in enumerate(
         torch_training.choose_order(num_examples, num_steps, flags.batch_size)
     ):
-        loss = model(**batches.take(rows), labels=labels[rows]).loss
-        optimizer.minimize(loss)
+        loss = optimizer.minimize(compute_losses(rows))
         if step % 100 == 0:
-            print(f"step {step}/{num_steps}: loss {loss.item():.4f}")
+            print(f"step {step}/{num_steps}: loss {loss:.4f}", flush=True)
     return num_steps
 
 
@@ -101,6 +109,11 @@ def main():
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--learning_rate", type=float, required=True)
     parser.add_argument("--padding", choices=("longest", "max_length"))
+    parser.add_argument(
+        "--part_size",
+        type=int,
+        help="Compute a batch in parts, by length: less padding, one step.",
+    )
     flags = parser.parse_args()
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(flags.model)

@@ -34,13 +34,13 @@ def train(model, batch: dict, num_steps: int, flags) -> None:
     for step, rows in enumerate(
         torch_training.choose_order(num_windows, num_steps, flags.batch_size)
     ):
-        loss = model(
+        outputs = model(
             **{name: batch[ours][rows] for name, ours in INPUTS.items()},
             **{name: batch[name][rows, 0] for name in LABELS},
-        ).loss
-        optimizer.minimize(loss)
+        )
+        loss = optimizer.minimize([outputs.loss])
         if step % 10 == 0:
-            print(f"step {step}/{num_steps}: loss {loss.item():.4f}")
+            print(f"step {step}/{num_steps}: loss {loss:.4f}")
 
 
 @torch.inference_mode()

@@ -1,6 +1,7 @@
 """BERT's optimizer and schedule for models of transformers on PyTorch."""
 
 import math
+from collections.abc import Iterable
 
 import torch
 
@@ -46,9 +47,13 @@ class Optimizer:
         self.adam = torch.optim.AdamW(groups, betas=BETAS, fused=True)
         self.step = 0
 
-    def minimize(self, loss) -> None:
+    def minimize(self, losses: Iterable[torch.Tensor]) -> float:
+        """Takes a step down the sum of losses, computed one by one."""
         self.adam.zero_grad()
-        loss.backward()
+        total = 0.0
+        for loss in losses:
+            loss.backward()
+            total += loss.item()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         rate = self.learning_rate * (1 - self.step / self.num_steps)
         if self.step < self.num_warmup_steps:
@@ -61,3 +66,4 @@ class Optimizer:
             group["eps"] = EPSILON / math.sqrt(second)
             group["weight_decay"] = WEIGHT_DECAY * correction * group["decays"]
         self.adam.step()
+        return total
