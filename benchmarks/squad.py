@@ -205,7 +205,7 @@ def main():
         default=["ours", "huggingface", "trimmed"],
         help="of learn; trimmed has one seed",
     )
-    parser.add_argument("--learning_rate", type=float, default=1e-4)
+    parser.add_argument("--learning_rate", type=float, default=5e-5)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--limit", type=int, help="questions, to try it")
     parser.add_argument("--squad_dir", default=str(SHARED_DATA / "squad"))

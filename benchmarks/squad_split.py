@@ -12,8 +12,8 @@ from keras_bert_ref.tokenization import FullTokenizer
 MAX_SEQ_LENGTH = 128
 MAX_QUERY_LENGTH = 32
 DOC_STRIDE = 64
-BATCH_SIZE = 8
-TRAIN_QUESTIONS = 1000
+BATCH_SIZE = 4
+TRAIN_QUESTIONS = 900
 TEST_QUESTIONS = 350
 PER_ARTICLE = 80  # so that no article is most of it
 
@@ -25,9 +25,9 @@ def write_split(
 
     Every question fits one window, with its paragraph. Training questions
     have one answer, and we know where: XQuAD says so, or its text is in the
-    paragraph only once. Half of the unanswerable ones are left out there, as
-    they are fewer in the training set of v2.0 than in its dev set. Test
-    questions are as they are.
+    paragraph only once. Of the unanswerable ones a quarter is left there: with
+    more, so few questions teach to give no answer at all. Test questions are
+    as they are.
 
     Args:
         limit: int. Questions of each; None: as many as above.
@@ -49,7 +49,7 @@ def write_split(
 
     def to_train(context: str, question: dict) -> dict | None:
         if question.get("is_impossible"):
-            is_kept = zlib.crc32(question["id"].encode()) % 2
+            is_kept = zlib.crc32(question["id"].encode()) % 4 == 0
             return question if is_kept and fits(context, question) else None
         answers = [
             answer
