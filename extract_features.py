@@ -137,7 +137,9 @@ def extract(model, layers, lines):
         for first in range(0, len(group), batch_size):
             part = order[first : first + batch_size]
             batch = feature_lines.pad_lines(
-                [group[i] for i in part], shared_flags.LENGTHS
+                [group[i] for i in part],
+                shared_flags.LENGTHS,
+                FLAGS.max_seq_length,
             )
             for i, values in zip(part, compute(**batch).numpy(), strict=True):
                 results[i] = values if is_pooled else values[: lengths[i]]

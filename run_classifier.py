@@ -6,6 +6,7 @@ docs/GLUE.md tells how.
 import os
 
 import keras
+import tensorflow as tf
 from absl import flags
 
 from keras_bert_ref import flags as shared_flags
@@ -70,7 +71,15 @@ ACTIONS = ("train", "eval", "predict")
 # What a run's results depend on.
 RECORDED = (
     "task_name",
+    "data_dir",
+    "xnli_language",
+    "text_a_column",
+    "text_b_column",
+    "label_column",
+    "regression",
+    "bert_config_file",
     "init_checkpoint",
+    "dtype",
     "do_lower_case",
     "max_seq_length",
     "learning_rate",
@@ -111,18 +120,21 @@ def main(_):
             setattr(FLAGS, name, value)
         FLAGS.output_dir = run.folder(output_dir)
         model = build_model(strategy, config, task)
-        results = None
+        has_trained, results = False, None
         if FLAGS.do_train:
-            run_train(strategy, model, task, data["train"][0].records)
+            has_trained = run_train(
+                strategy, model, task, data["train"][0].records
+            )
         if FLAGS.do_eval and is_chief:
             results = run_eval(model, task, data["eval"])
-        return results if FLAGS.do_train else None
+        return results if FLAGS.do_train else None, has_trained
 
     if FLAGS.do_train or FLAGS.do_eval:
         best = trials.compare(output_dir, task, runs, train_and_evaluate)
         FLAGS.output_dir = best.folder(output_dir)
     if FLAGS.do_predict and is_chief:
-        model = build_model(strategy, config, task)
+        # The other workers are not there to make variables with.
+        model = build_model(tf.distribute.get_strategy(), config, task)
         run_predict(model, task, data["predict"], output_dir)
 
 
@@ -175,7 +187,10 @@ def build_model(strategy, config, task) -> heads.BertClassifier:
     return model
 
 
-def run_train(strategy, model, task, records) -> None:
+def run_train(strategy, model, task, records) -> bool:
+    """Trains; returns whether there was anything left to do."""
+    if task.name in glue.OWN_KINDS and task.labels:
+        classifier_data.keep_labels(FLAGS.output_dir, task.labels)
     share = records.num_records / FLAGS.train_batch_size
     num_steps = int(share * FLAGS.num_train_epochs)
     if not num_steps:
@@ -189,7 +204,7 @@ def run_train(strategy, model, task, records) -> None:
     if task.is_regression:
         kind, curve = fine_tuning.REGRESSION, "absolute_error"
     with strategy.scope():
-        shared_flags.train(
+        return shared_flags.train(
             strategy,
             model,
             kind,
@@ -202,6 +217,7 @@ def run_train(strategy, model, task, records) -> None:
 
 def run_eval(model, task, data) -> dict:
     """Writes eval_results.txt."""
+    trials.check_for_model(FLAGS.output_dir, task)
     step = training_run.restore_for_eval(
         model, FLAGS.output_dir, FLAGS.init_checkpoint
     )
@@ -221,6 +237,7 @@ def run_eval(model, task, data) -> dict:
 
 def run_predict(model, task, data, output_dir) -> None:
     """Writes test_results.tsv and the files of a submission."""
+    trials.check_for_model(FLAGS.output_dir, task)
     training_run.restore_for_eval(
         model, FLAGS.output_dir, FLAGS.init_checkpoint
     )

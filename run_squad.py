@@ -4,6 +4,7 @@ import math
 import os
 import random
 
+import tensorflow as tf
 from absl import flags, logging
 
 from keras_bert_ref import flags as shared_flags
@@ -195,11 +196,14 @@ def run_predict(model, articles, examples, features, records):
         FLAGS.verbose_logging,
     )
     logging.info("%d answers, in %s", len(examples), FLAGS.output_dir)
+    if not FLAGS.version_2_with_negative:
+        remove("null_odds.json")
     if metric.has_gold_answers(articles, FLAGS.version_2_with_negative):
         results = {"global_step": step, **score(articles, predictions)}
         progress.write_results(output_path("eval_results.txt"), results)
     else:
         logging.info("No scores: --predict_file lacks right answers.")
+        remove("eval_results.txt")
 
 
 def score(articles, predictions):
@@ -215,6 +219,13 @@ def score(articles, predictions):
         answers = squad_answers.choose_answers(nbest, null_odds, threshold)
         squad_answers.write_json(output_path("predictions.json"), answers)
     return {**metric.evaluate_v2(articles, answers), **best}
+
+
+def remove(name):
+    """Removes what belongs to answers that are no longer there."""
+    if tf.io.gfile.exists(output_path(name)):
+        logging.info("%s was of other answers and is removed", name)
+        tf.io.gfile.remove(output_path(name))
 
 
 def output_path(name):

@@ -49,9 +49,11 @@ REPORT = """# GLUE beside Hugging Face
 all-MiniLM-L6-v2, batches of 32, learning rate 5e-5, 3 epochs, length 128. Ours
 is `run_classifier.py --do_train --do_eval` from a TF1 checkpoint, with its
 defaults. Hugging Face is BertForSequenceClassification on PyTorch
-(`benchmarks/glue_torch.py`) with the same weights, data, GELU, schedule,
-decay, clipping and dropout, its fast tokenizer, and with BERT's Adam, that is
-without bias correction. Every run is a process of its own.
+(`benchmarks/glue_torch.py`) with the same weights, data, GELU, schedule, decay
+and dropout, its fast tokenizer, and with BERT's Adam, that is without bias
+correction. Like the original, ours counts every use of a word on its own in the
+norm that gradients are clipped by; PyTorch adds them up. Every run is a process
+of its own.
 
 ## Time
 

@@ -131,6 +131,7 @@ def benchmark_learn(flags, results: Results) -> None:
                 **{"part": "learn", "limit": flags.limit},
                 **{"learning_rate": flags.learning_rate},
                 **{"epochs": flags.epochs, "version": version},
+                **squad_split.SIZES,
                 **{"candidate": name, "seed": seed},
             )
 

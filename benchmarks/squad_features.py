@@ -139,9 +139,19 @@ def map_batches(tokenizer, batches: list, processes: int) -> Iterable[list]:
             yield make_windows(tokenizer, *batch)
         return
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    arguments = [(tokenizer, *batch) for batch in batches]
-    with multiprocessing.get_context("fork").Pool(processes) as pool:
-        yield from pool.starmap(make_windows, arguments, chunksize=1)
+    fork = multiprocessing.get_context("fork")
+    with fork.Pool(processes, keep_tokenizer, (tokenizer,)) as pool:
+        yield from pool.imap(make_windows_apart, batches)
+
+
+def keep_tokenizer(tokenizer) -> None:
+    """Each process gets it once."""
+    global _tokenizer
+    _tokenizer = tokenizer
+
+
+def make_windows_apart(batch: tuple[int, Sequence[dict]]) -> list:
+    return make_windows(_tokenizer, *batch)
 
 
 def make_windows(tokenizer, first: int, examples: Sequence[dict]) -> list:

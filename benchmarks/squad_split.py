@@ -16,6 +16,11 @@ BATCH_SIZE = 4
 TRAIN_QUESTIONS = 900
 TEST_QUESTIONS = 350
 PER_ARTICLE = 80  # so that no article is most of it
+SIZES = {
+    "batch_size": BATCH_SIZE,
+    "train_questions": TRAIN_QUESTIONS,
+    "test_questions": TEST_QUESTIONS,
+}
 
 
 def write_split(

@@ -270,13 +270,17 @@ def train(
     num_train_steps: int,
     num_warmup_steps: int,
     curves: Sequence[str],
-) -> None:
-    """Trains as the flags have it; draws the curves of some metrics."""
+) -> bool:
+    """Trains as the flags have it; draws the curves of some metrics.
+
+    Returns:
+        Whether there was anything left to do.
+    """
     optimizer = optimization.create_optimizer(
         FLAGS.learning_rate, num_train_steps, num_warmup_steps
     )
     optimizer.build(model.trainable_variables)
-    training_run.train(
+    has_trained = training_run.train(
         strategy,
         model,
         optimizer,
@@ -288,6 +292,7 @@ def train(
     )
     if distribution.is_chief(strategy):
         progress.draw_curves(FLAGS.output_dir, curves)
+    return has_trained
 
 
 def run(main) -> None:

@@ -2,6 +2,10 @@
 
 import pathlib
 
+import numpy as np
+
+from keras_bert_ref.data import classifier_files
+
 # Headers; a:, b: and l: mark the texts and the label. A leading - means that
 # the file has no header line.
 _MNLI = (
@@ -126,3 +130,52 @@ def write_vocabulary(path: pathlib.Path) -> int:
     pieces = [*characters, *(f"##{c}" for c in characters)]
     path.write_text("\n".join([*TOKENS, *pieces]) + "\n")
     return len(TOKENS) + len(pieces)
+
+
+TFDS_LABELS = {
+    "CoLA": ["unacceptable", "acceptable"],
+    "MNLI": ["entailment", "neutral", "contradiction"],
+    "MRPC": ["not_equivalent", "equivalent"],
+}
+
+
+def store_as_tfds(data_dir, task, splits, folder):
+    """Writes splits with tfds itself, shuffled as it shuffles them."""
+    import tensorflow_datasets as tfds
+
+    labels = TFDS_LABELS.get(task.name)
+    names = task.tfds_texts
+    features = {name: tfds.features.Text() for name in names}
+    features["label"] = (
+        tfds.features.ClassLabel(names=labels) if labels else np.float32
+    )
+    features["idx"] = np.int32
+
+    def number(label):
+        if labels is None:
+            return float(label)
+        return labels.index(label) if label in labels else int(label)
+
+    rows = {}
+    for split in splits:
+        examples = classifier_files.read_examples(task, split, str(data_dir))
+        rows[split.tfds.split("/")[1]] = [
+            (
+                i,
+                {
+                    **dict(zip(names, [e.text_a, e.text_b], strict=False)),
+                    "label": -1 if split.label is None else number(e.label),
+                    "idx": i,
+                },
+            )
+            for i, e in enumerate(examples)
+        ]
+    config = splits[0].tfds.split("/")[0]
+    tfds.dataset_builders.store_as_tfds_dataset(
+        name="glue",
+        config=config,
+        version="2.0.0",
+        data_dir=folder,
+        features=tfds.features.FeaturesDict(features),
+        split_datasets=rows,
+    )

@@ -4,6 +4,7 @@ import contextlib
 import importlib.util
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -51,6 +52,17 @@ def start(name: str, log_file: pathlib.Path, *arguments) -> subprocess.Popen:
             stderr=subprocess.STDOUT,
             env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
         )
+
+
+def free_addresses(count: int) -> list[str]:
+    """For workers on this machine."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("localhost", 0))
+    addresses = [f"localhost:{one.getsockname()[1]}" for one in sockets]
+    for one in sockets:
+        one.close()
+    return addresses
 
 
 def check_flags(table: str, count: int) -> None:

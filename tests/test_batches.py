@@ -1,5 +1,6 @@
 """The stream of examples: order, place, shares, trimming, damage."""
 
+import dataclasses
 import gzip
 import itertools
 import pathlib
@@ -74,6 +75,15 @@ def test_every_epoch_is_another_order_of_all(records):
     epochs = [tuple(seen[i : i + 23]) for i in range(0, 3 * 23, 23)]
     assert all(sorted(epoch) == list(range(1, 24)) for epoch in epochs)
     assert len({*epochs, tuple(range(1, 24))}) == 4
+
+
+def test_shuffling_among_few(records):
+    def first_file(shuffle_buffer):
+        held = dataclasses.replace(records, shuffle_buffer=shuffle_buffer)
+        stream = batches.stream_batches(held, 1, seed=3, shuffle=True)
+        return [number for number in numbers(stream, 23) if number < 11]
+
+    assert first_file(1) == list(range(1, 11)) != first_file(23)
 
 
 def test_order_follows_from_the_seed_alone(records):

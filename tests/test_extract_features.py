@@ -188,6 +188,13 @@ def test_golden_other_formats(extract_features, golden, tmp_path):
     assert len(list(tmp_path.iterdir())) == 5  # nothing unfinished
 
 
+def test_no_batch_is_longer_than_allowed():
+    line = feature_lines.EncodedLine([1] * 58, [0] * 58)
+    for limit, length in ((60, 60), (512, 64)):
+        batch = feature_lines.pad_lines([line], 8, limit)
+        assert batch["input_ids"].shape == (1, length)
+
+
 def test_rounding_is_exact(tmp_path):
     """np.round gives what the original's round() gives, ties included."""
     rng = np.random.default_rng(0)

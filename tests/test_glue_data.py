@@ -108,6 +108,8 @@ def test_rows_that_break_off_in_qqp(tmp_path, caplog):
         examples = read_changed(tmp_path, "QQP", cut_line(3, 4))
     assert [e.guid for e in examples] == [f"train-{i}" for i in (1, 3, 4, 5, 6)]
     assert "needs 6 columns, but line 3 has 4; it is left out" in caplog.text
+    with pytest.raises(ValueError, match="test.tsv needs 3 columns, but line"):
+        read_changed(tmp_path / "test", "QQP", cut_line(3, 2), part="test")
 
 
 def test_line_ends_and_byte_order_mark(tmp_path):
@@ -278,6 +280,8 @@ def test_prepare_leaves_out_what_is_optional(tmp_path):
             str(tmp_path / "out"),
             [name],
         )
+        for d in data[name]:  # all of them are shuffled among each other
+            assert d.records.shuffle_buffer == len(d.labels) > 0
         return [d.split.suffix for d in data[name]]
 
     assert suffixes("predict") == ["", "mismatched", "diagnostic"]
@@ -286,55 +290,6 @@ def test_prepare_leaves_out_what_is_optional(tmp_path):
     (data_dir / "dev_matched.tsv").unlink()
     with pytest.raises(ValueError, match="no file .*dev_matched.tsv"):
         suffixes("eval")
-
-
-TFDS_LABELS = {
-    "CoLA": ["unacceptable", "acceptable"],
-    "MNLI": ["entailment", "neutral", "contradiction"],
-    "MRPC": ["not_equivalent", "equivalent"],
-}
-
-
-def store_as_tfds(data_dir, task, splits, folder):
-    """Writes splits with tfds itself, shuffled as it shuffles them."""
-    import tensorflow_datasets as tfds
-
-    labels = TFDS_LABELS.get(task.name)
-    names = task.tfds_texts
-    features = {name: tfds.features.Text() for name in names}
-    features["label"] = (
-        tfds.features.ClassLabel(names=labels) if labels else np.float32
-    )
-    features["idx"] = np.int32
-
-    def number(label):
-        if labels is None:
-            return float(label)
-        return labels.index(label) if label in labels else int(label)
-
-    rows = {}
-    for split in splits:
-        examples = classifier_files.read_examples(task, split, str(data_dir))
-        rows[split.tfds.split("/")[1]] = [
-            (
-                i,
-                {
-                    **dict(zip(names, [e.text_a, e.text_b], strict=False)),
-                    "label": -1 if split.label is None else number(e.label),
-                    "idx": i,
-                },
-            )
-            for i, e in enumerate(examples)
-        ]
-    config = splits[0].tfds.split("/")[0]
-    tfds.dataset_builders.store_as_tfds_dataset(
-        name="glue",
-        config=config,
-        version="2.0.0",
-        data_dir=folder,
-        features=tfds.features.FeaturesDict(features),
-        split_datasets=rows,
-    )
 
 
 @pytest.mark.parametrize("name", ["CoLA", "MNLI", "MRPC", "STS-B"])
@@ -347,7 +302,7 @@ def test_tfds(tmp_path, name):
         for split in (*task.train, *task.dev, *task.test)
         if split.submission != "AX"
     ]
-    store_as_tfds(data_dir, task, splits, tmp_path / "tfds")
+    glue_files.store_as_tfds(data_dir, task, splits, tmp_path / "tfds")
     for split in splits:
         expected = classifier_files.read_examples(task, split, str(data_dir))
         actual = glue_tfds.read_examples(task, split, f"tfds:{tmp_path}/tfds")
@@ -364,6 +319,10 @@ def test_tfds_not_there(tmp_path):
     message = "glue/rte is not prepared.*run tfds.builder.*download_and_prep"
     with pytest.raises(ValueError, match=message):
         glue_tfds.read_examples(task, task.dev[0], f"tfds:{tmp_path}")
+    mnli = glue.get_task("MNLI")
+    diagnostic = mnli.test[-1]
+    assert diagnostic.is_optional
+    assert glue_tfds.read_examples(mnli, diagnostic, f"tfds:{tmp_path}") is None
     xnli = glue.get_task("XNLI")
     with pytest.raises(ValueError, match="glue has no XNLI; set --data_dir"):
         glue_tfds.read_examples(xnli, xnli.dev[0], "tfds")

@@ -261,11 +261,13 @@ def test_own_task(run_classifier, arguments, tmp_path):
         "--text_b_column=p",
         "--label_column=y",
     ]
-    runners.run(run_classifier, *own, "--do_train", "--do_eval")
-    out = tmp_path / "out"
+    both = "--do_train", "--do_eval"
+    runners.run(run_classifier, *own, *both, "--num_trials=2")
+    out = tmp_path / "out" / "trial_1"
     assert (out / "labels.txt").read_text() == "c0\nc1\nc2\n"
     assert "eval_accuracy" in read_results(out / "eval_results.txt")
     (tmp_path / "train.jsonl").unlink()
+    own.append(f"--output_dir={out}")
     runners.run(run_classifier, *own, "--do_predict")
     assert read_table(out / "test_results.tsv").shape == (4, 3)
     assert not (out / "submission").exists()
@@ -302,12 +304,27 @@ def test_trials(run_classifier, arguments, tmp_path):
     assert losses[0] != losses[1]
     table = (out / "results.txt").read_text()
     assert re.search(r"lr 0\.01 batch 3 epochs 1 +f1 +2( +[\d.]+){4}\n", table)
+    for action in ("--do_eval", "--do_predict"):
+        with pytest.raises(ValueError, match="no model in .* its 2 runs; set"):
+            runners.run(run_classifier, *arguments, *task, action)
     assert re.search(r"published, test: Base +f1 +88\.9\n", table)
 
     # A trial is what a run of its own with that seed is.
     alone = [*arguments, *task, *both, "--seed=6"]
     runners.run(run_classifier, *alone, f"--output_dir={tmp_path}/alone")
     assert_equal_weights(out / "trial_1", tmp_path / "alone")
+    table = (tmp_path / "alone" / "results.txt").read_text()
+    assert re.search(r"epochs 1 +accuracy +1 +[\d.]+ +nan", table)
+    assert re.search(r"published, test: Base +f1 +88\.9\n", table)
+    # Nothing is left to train, so nothing was trained with this rate.
+    (line,) = read_lines(tmp_path / "alone")
+    runners.run(
+        run_classifier,
+        *alone,
+        f"--output_dir={tmp_path}/alone",
+        "--learning_rate=0.02",
+    )
+    assert read_lines(tmp_path / "alone") == [line]
 
     def change_times():
         paths = [out / f"trial_{k}" / "eval_results.txt" for k in range(2)]
@@ -324,6 +341,10 @@ def test_trials(run_classifier, arguments, tmp_path):
     message = r"trial_0 was made with --learning_rate=0\.01, now it is 0\.02"
     with pytest.raises(ValueError, match=message):
         runners.run(run_classifier, *many, "--learning_rate=0.02")
+    with pytest.raises(ValueError, match="--data_dir=.*/data/MRPC, now it is"):
+        runners.run(
+            run_classifier, *many, *task_flags(tmp_path / "other", "MRPC")
+        )
 
 
 @pytest.mark.slow
@@ -432,6 +453,71 @@ def test_flagfiles(run_classifier):
             assert len(runs) == 4
         if "miniatures" in path.name:
             assert len(runs) == 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["MRPC", "STS-B"])
+def test_half_precision(run_classifier, arguments, tmp_path, name):
+    """Logits come in float16, results in float32."""
+    runners.run(
+        run_classifier,
+        *arguments,
+        *task_flags(tmp_path, name),
+        *("--do_train", "--do_eval", "--do_predict", "--dtype=float16"),
+    )
+    out = tmp_path / "out"
+    assert read_results(out / "eval_results.txt")["global_step"] == 2
+    table = read_table(out / "test_results.tsv")
+    if name == "MRPC":
+        np.testing.assert_allclose(table.sum(axis=1), 1.0, atol=1e-6)
+    assert not np.array_equal(table, table.astype(np.float16))
+
+
+@pytest.mark.slow
+def test_two_workers(arguments, tmp_path):
+    """They train together; the first one evaluates and predicts."""
+    hosts = ",".join(runners.free_addresses(2))
+    flags = [
+        *arguments,
+        *task_flags(tmp_path, "MRPC"),
+        *("--do_train", "--do_eval", "--do_predict"),
+        *(f"--worker_hosts={hosts}", "--train_batch_size=2"),
+    ]
+    logs = [tmp_path / f"worker_{i}.log" for i in range(2)]
+    workers = [
+        runners.start("run_classifier", log, *flags, f"--task_index={i}")
+        for i, log in enumerate(logs)
+    ]
+    try:
+        for worker, log in zip(workers, logs, strict=True):
+            assert worker.wait(timeout=TIMEOUT) == 0, log.read_text()
+    finally:
+        for worker in workers:
+            worker.kill()
+    out = tmp_path / "out"
+    assert read_results(out / "eval_results.txt")["global_step"] == 3
+    assert read_table(out / "test_results.tsv").shape == (4, 2)
+
+
+@pytest.mark.slow
+def test_tfds_leaves_the_choice_of_devices(arguments, tmp_path):
+    """Data sets are read before TensorFlow starts here."""
+    data_dir = glue_files.write(tmp_path, "MRPC")
+    task = glue.get_task("MRPC")
+    splits = task.train + task.dev
+    glue_files.store_as_tfds(data_dir, task, splits, tmp_path / "tfds")
+    log = tmp_path / "log"
+    process = runners.start(
+        "run_classifier",
+        log,
+        *arguments,
+        *("--task_name=MRPC", f"--data_dir=tfds:{tmp_path}/tfds"),
+        *("--do_train", "--do_eval", "--num_replicas=2"),
+        "--train_batch_size=2",
+    )
+    assert process.wait(timeout=TIMEOUT) == 0, log.read_text()
+    results = read_results(tmp_path / "out" / "eval_results.txt")
+    assert results["global_step"] == 3
 
 
 @pytest.mark.slow

@@ -11,7 +11,6 @@ import pathlib
 import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ import xml.etree.ElementTree as ET
 import golden_training
 import numpy as np
 import pytest
+import runners
 import tensorflow as tf
 
 from keras_bert_ref import heads, losses, optimization
@@ -306,7 +306,7 @@ def test_golden_two_workers(tmp_path, start, shared_run):
     output_dir = tmp_path / "out"
 
     def start_workers():
-        hosts = f"--worker_hosts={','.join(free_addresses(2))}"
+        hosts = f"--worker_hosts={','.join(runners.free_addresses(2))}"
         more = hosts, "--save_checkpoints_steps=1"
         return [start(*flags, *more, f"--task_index={i}") for i in range(2)]
 
@@ -336,16 +336,6 @@ def wait_for_step(command: Command, output_dir, step: int) -> None:
         assert command.process.poll() is None, command.log.read_text()
         assert time.monotonic() < deadline, command.log.read_text()
         time.sleep(0.005)
-
-
-def free_addresses(count: int) -> list[str]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("localhost", 0))
-    addresses = [f"localhost:{one.getsockname()[1]}" for one in sockets]
-    for one in sockets:
-        one.close()
-    return addresses
 
 
 @pytest.mark.slow

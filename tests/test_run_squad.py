@@ -291,7 +291,6 @@ def test_prediction(run_squad, folder, caplog):
         for question in paragraph["qas"]:
             del question["answers"], question["is_impossible"]
     (folder / "dev_v2.json").write_text(json.dumps({"data": articles}))
-    (folder / "out/eval_results.txt").unlink()
     runners.run(run_squad, *arguments, "--verbosity=0")
     assert "No scores: --predict_file lacks right answers" in caplog.text
     assert read(folder, "predictions.json") == untrimmed.answers

@@ -20,8 +20,6 @@ import tensorflow as tf
 
 from keras_bert_ref.data.records import open_file, read_records
 
-# Serialized records held to shuffle among; of smaller data, all.
-SHUFFLE_BUFFER = 100_000
 # A TFRecord: length (8 bytes), its checksum (4), the record, its checksum (4).
 HEADER = struct.Struct("<Q4x")
 FOOTER_SIZE = 4
@@ -39,12 +37,15 @@ class Records:
         schema: features by name, as tf.io.parse_example takes them.
         num_records: in all files together.
         vocab_size: ids of words must be smaller.
+        shuffle_buffer: how many are held, serialized, to shuffle among; of
+            smaller data, all.
     """
 
     paths: Sequence[str]
     schema: Mapping[str, tf.io.FixedLenFeature]
     num_records: int
     vocab_size: int
+    shuffle_buffer: int = 100_000
 
 
 def find_records(
@@ -279,7 +280,7 @@ def _one_epoch(records: Records, seed: int, epoch, shuffle: bool):
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,
         )
-        .shuffle(min(records.num_records, SHUFFLE_BUFFER), seed=epoch)
+        .shuffle(min(records.num_records, records.shuffle_buffer), seed=epoch)
     )
 
 

@@ -18,6 +18,7 @@ from keras_bert_ref.data.classifier_features import (
     file_based_convert_examples_to_features,
 )
 from keras_bert_ref.data.glue import Split, Task
+from keras_bert_ref.data.parallel import run_apart
 from keras_bert_ref.tokenization import FullTokenizer
 
 LABELS_FILE = "labels.txt"
@@ -51,8 +52,6 @@ def prepare(
         names: what is to be done, of `train`, `eval` and `predict`. Splits
             that are optional and not there are left out.
     """
-    is_tfds = glue_tfds.is_tfds(data_dir)
-    read = (glue_tfds if is_tfds else classifier_files).read_examples
     schema = classifier_features.make_schema(max_seq_length, task.is_regression)
     vocab_size = 1 + max(tokenizer.vocab.values())
     splits = {"train": task.train, "eval": task.dev, "predict": task.test}
@@ -63,19 +62,28 @@ def prepare(
                 f"{task.name} has test data only; set --do_predict alone, "
                 "with a model that was trained on MNLI."
             )
-        for split in splits[name]:
-            is_there = is_tfds or classifier_files.has_file(split, data_dir)
-            if split.is_optional and not is_there:
-                continue
-            examples = read(task, split, data_dir)
-            suffix = f"_{split.suffix}" if split.suffix else ""
-            path = os.path.join(output_dir, f"{name}{suffix}.tf_record")
-            labels = file_based_convert_examples_to_features(
-                examples, task.labels, max_seq_length, tokenizer, path
-            )
-            records = Records([path], schema, len(examples), vocab_size)
-            prepared[name].append(Data(split, labels, records))
+    wanted = [(name, split) for name in names for split in splits[name]]
+    all_examples = _read_splits(task, [s for _, s in wanted], data_dir)
+    for (name, split), examples in zip(wanted, all_examples, strict=True):
+        if examples is None:
+            continue
+        suffix = f"_{split.suffix}" if split.suffix else ""
+        path = os.path.join(output_dir, f"{name}{suffix}.tf_record")
+        labels = file_based_convert_examples_to_features(
+            examples, task.labels, max_seq_length, tokenizer, path
+        )
+        count = len(examples)
+        records = Records(
+            [path], schema, count, vocab_size, shuffle_buffer=count
+        )
+        prepared[name].append(Data(split, labels, records))
     return prepared
+
+
+def _read_splits(task: Task, splits: Sequence[Split], data_dir: str) -> list:
+    if glue_tfds.is_tfds(data_dir):
+        return run_apart(glue_tfds.read_splits, task, splits, data_dir)
+    return [classifier_files.read_examples(task, s, data_dir) for s in splits]
 
 
 def make_own_task(
@@ -126,10 +134,16 @@ def _find_labels(train: Split, data_dir: str, output_dir: str):
                 f"model in {output_dir} was trained with {', '.join(kept)}; "
                 "use another --output_dir."
             )
-    tf.io.gfile.makedirs(output_dir)
-    with tf.io.gfile.GFile(path, "w") as file:
-        file.write("".join(label + "\n" for label in found))
+    keep_labels(output_dir, found)
     return found
+
+
+def keep_labels(output_dir: str, labels: Sequence[str]) -> None:
+    """Keeps labels that were found beside the model that learns them."""
+    tf.io.gfile.makedirs(output_dir)
+    path = os.path.join(output_dir, LABELS_FILE)
+    with tf.io.gfile.GFile(path, "w") as file:
+        file.write("".join(label + "\n" for label in labels))
 
 
 def _load_labels(train: Split, data_dir: str, output_dir: str):

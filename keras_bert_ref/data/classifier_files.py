@@ -32,12 +32,17 @@ class InputExample:
 def read_examples(task: Task, split: Split, data_dir: str):
     """Reads a file's examples in order.
 
-    What is only predicted gets the first label, or the score 0.
+    What is only predicted gets the first label, or the score 0. If the split
+    is optional and there is no file, returns None.
     """
     path = os.path.join(data_dir, split.file)
+    if split.is_optional and not tf.io.gfile.exists(path):
+        return None
     dummy = 0.0 if task.is_regression else task.labels[0]
     examples = []
-    for number, row in _read_rows(path, split, task.skips_short_rows):
+    # Predictions go by their place in the file: there all rows count.
+    skips_short_rows = task.skips_short_rows and split.label is not None
+    for number, row in _read_rows(path, split, skips_short_rows):
         where = f"line {number + 1} of {path}"
         text_a, *rest = [row[c] for c in split.columns]
         label = dummy
@@ -50,10 +55,6 @@ def read_examples(task: Task, split: Split, data_dir: str):
     if not examples:
         raise ValueError(f"There is no example in {path}; check the file.")
     return examples
-
-
-def has_file(split: Split, data_dir: str) -> bool:
-    return tf.io.gfile.exists(os.path.join(data_dir, split.file))
 
 
 def read_label(task: Task, text: str, where: str) -> str | float:

@@ -1,5 +1,9 @@
 """GLUE from TensorFlow Datasets."""
 
+from collections.abc import Sequence
+
+from absl import logging
+
 from keras_bert_ref.data.classifier_files import InputExample
 from keras_bert_ref.data.glue import Split, Task
 
@@ -11,13 +15,21 @@ def is_tfds(data_dir: str) -> bool:
     return data_dir == PREFIX or data_dir.startswith(PREFIX + ":")
 
 
+def read_splits(task: Task, splits: Sequence[Split], data_dir: str) -> list:
+    """Reads splits one after the other; see `read_examples`."""
+    return [read_examples(task, split, data_dir) for split in splits]
+
+
 def read_examples(
     task: Task, split: Split, data_dir: str
-) -> list[InputExample]:
+) -> list[InputExample] | None:
     """Reads a split, in the order of GLUE's own files.
 
     Args:
         data_dir: `tfds`, or `tfds:` and the folder of prepared data sets.
+
+    Returns:
+        None if the split is optional and its data set not prepared.
     """
     if not split.tfds:
         raise ValueError(
@@ -33,6 +45,9 @@ def read_examples(
     try:
         dataset = builder.as_dataset(split=part)
     except AssertionError as error:
+        if split.is_optional:
+            logging.info("%s is not prepared and left out", name)
+            return None
         where = f", data_dir={folder!r}" if folder else ""
         raise ValueError(
             f"{name} is not prepared in {builder.data_dir}; once, run "

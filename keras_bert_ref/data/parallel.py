@@ -3,6 +3,7 @@
 import collections
 import concurrent.futures
 import gc
+import multiprocessing
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -43,6 +44,19 @@ def map_in_order(
     finally:
         pool.shutdown(cancel_futures=True)
         gc.unfreeze()
+
+
+def run_apart(function: Callable, *arguments) -> Any:
+    """Calls a function in a process started for it.
+
+    What TensorFlow does there leaves this process free to choose its devices,
+    and to be copied.
+    """
+    pool = concurrent.futures.ProcessPoolExecutor(
+        1, mp_context=multiprocessing.get_context("spawn")
+    )
+    with pool:
+        return pool.submit(function, *arguments).result()
 
 
 def _start_worker(function: Callable[[Any], Any]) -> None:

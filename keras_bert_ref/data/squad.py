@@ -195,11 +195,13 @@ def write_records(
             is_training,
             write_and_keep if keep else write,
         )
+    num_records = count_records(path)
     return Records(
         [path],
         make_schema(max_seq_length, is_training),
-        count_records(path),
+        num_records,
         vocab_size=1 + max(tokenizer.inv_vocab),
+        shuffle_buffer=num_records,
     )
 
 

@@ -3,6 +3,7 @@
 import collections
 
 from keras_bert_ref.data import squad
+from keras_bert_ref.data.parallel import run_apart
 
 PREFIX = "tfds"
 
@@ -22,7 +23,11 @@ def read_articles(
     if kind != PREFIX:
         return squad.read_articles(source)
     name = "squad/v2.0" if version_2_with_negative else "squad/v1.1"
-    return make_articles(_load(name, split, folder or None))
+    return run_apart(_read_articles, name, split, folder or None)
+
+
+def _read_articles(name: str, split: str, folder: str | None) -> list[dict]:
+    return make_articles(_load(name, split, folder))
 
 
 def make_articles(rows) -> list[dict]:

@@ -27,7 +27,12 @@ Large  86.7 85.9 72.1 - 92.7 94.9 60.5 - 86.5 89.3 - 70.1 -
 
 
 def published_scores(task_name: str, metric: str) -> dict[str, float]:
-    """Scores in percent by model, of those that were published."""
+    """Scores in percent by model, of those that were published.
+
+    "mismatched accuracy" of MNLI is the accuracy of MNLI-mm.
+    """
+    if metric.startswith("mismatched "):
+        task_name, metric = f"{task_name}-mm", metric.split()[-1]
     if (task_name, metric) not in COLUMNS:
         return {}
     place = COLUMNS.index((task_name, metric))

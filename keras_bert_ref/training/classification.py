@@ -43,7 +43,8 @@ def predict(model, data: Data, batch_size: int, trim_to) -> np.ndarray:
     """Logits of all examples, float32 [N, L]."""
     dataset = batches.batches_in_order(data.records, batch_size, trim_to)
     with batches.readable_errors(data.records):
-        return np.concatenate(list(loop.predict(model, dataset)))
+        logits = np.concatenate(list(loop.predict(model, dataset)))
+    return logits.astype(np.float32)  # they may be in half precision
 
 
 def guess(logits: np.ndarray) -> np.ndarray:

@@ -37,7 +37,8 @@ def regression_loss(logits, batch, totals):
 
 def regression_metrics(logits, batch) -> dict:
     """The mean distance of guess and score."""
-    errors = tf.abs(tf.squeeze(logits, axis=-1) - batch["label_ids"])
+    guesses = tf.cast(tf.squeeze(logits, axis=-1), tf.float32)
+    errors = tf.abs(guesses - batch["label_ids"])
     return {
         "absolute_error": mean(errors, tf.ones_like(errors)),
         "tokens": mean_length(batch),

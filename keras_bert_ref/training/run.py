@@ -101,8 +101,12 @@ def train(
     plan: Plan,
     init_checkpoint: str | None = None,
     loss_scale=None,
-) -> None:
-    """Trains up to plan.num_train_steps, from wherever it stopped before."""
+) -> bool:
+    """Trains up to plan.num_train_steps, from wherever it stopped before.
+
+    Returns:
+        Whether there was anything left to do.
+    """
     resumed = restore(model, optimizer, plan.output_dir, init_checkpoint)
     records_seen = _restore_extra(resumed, loss_scale)
     step = int(optimizer.iterations.numpy())
@@ -113,7 +117,7 @@ def train(
             step,
             plan.num_train_steps,
         )
-        return
+        return False
     epochs = plan.num_train_steps * plan.batch_size / records.num_records
     logging.info(
         "%d records in %d file(s); %d steps of %d are %.2f epochs",
@@ -181,6 +185,7 @@ def train(
                     f"Asked to end at step {step} of {plan.num_train_steps}; "
                     "all is saved, and the same command goes on from there."
                 )
+    return True
 
 
 class _Reports:

@@ -76,12 +76,13 @@ def compare(
     output_dir: str,
     task: Task,
     runs: Sequence[Run],
-    train_and_evaluate: Callable[[Run], dict | None],
+    train_and_evaluate: Callable[[Run], tuple[dict | None, bool]],
 ) -> Run:
     """Does all runs that are not finished; returns the best.
 
     Args:
-        train_and_evaluate: run -> results, or None, which are not recorded.
+        train_and_evaluate: run -> results, or None; and whether there was
+            anything left to train. If not, results that are recorded stay.
     """
     # A single run may be evaluated again, as often as one likes.
     finished = read_results(output_dir) if len(runs) > 1 else []
@@ -91,8 +92,9 @@ def compare(
             logging.info("FINISHED before: %s", run.name)
             continue
         start = time.perf_counter()
-        metrics = train_and_evaluate(run)
-        if metrics:
+        metrics, has_trained = train_and_evaluate(run)
+        known = {result["run"] for result in read_results(output_dir)}
+        if metrics and (has_trained or run.name not in known):
             results[i] = {
                 "task": task.name,
                 "run": run.name,
@@ -101,11 +103,12 @@ def compare(
                 "seconds": time.perf_counter() - start,
             }
             add_result(output_dir, results[i])
-    if len(runs) == 1 or None in results:
+    if None in results:
         return runs[0]
     best = choose_best(results, task.metrics)
-    table = format_table(task.name, results, task.metrics)
-    table += f"\nThe best on dev: {runs[best].folder(output_dir)}"
+    table = format_table(task, results)
+    if len(runs) > 1:
+        table += f"\nThe best on dev: {runs[best].folder(output_dir)}"
     logging.info("Results, in %s:\n%s", output_dir, table)
     state.replace_file(os.path.join(output_dir, TABLE_FILE), table + "\n")
     return runs[best]
@@ -150,6 +153,18 @@ def find_result(finished: Sequence[dict], run: Run) -> dict | None:
     return None
 
 
+def check_for_model(output_dir: str, task: Task) -> None:
+    """Raises if models were trained, but below this folder."""
+    results = read_results(output_dir)
+    if results and results[0]["run"] and not state.latest(output_dir):
+        best = results[choose_best(results, task.metrics)]["run"]
+        raise ValueError(
+            f"There is no model in {output_dir} itself, but in the folders of "
+            f"its {len(results)} runs; set --output_dir to one of them, such "
+            f"as the best: {os.path.join(output_dir, best)}."
+        )
+
+
 def choose_best(results: Sequence[dict], metrics: Sequence[str]) -> int:
     """Which run has the best mean of the metrics on the dev set."""
 
@@ -160,27 +175,33 @@ def choose_best(results: Sequence[dict], metrics: Sequence[str]) -> int:
     return max(range(len(results)), key=score)
 
 
-def format_table(
-    task_name: str, results: Sequence[dict], metrics: Sequence[str]
-) -> str:
+def format_table(task: Task, results: Sequence[dict]) -> str:
     """Each setting's spread over its seeds, in percent, and what others
     published."""
     settings: dict[str, list[dict]] = {}
     for result in results:
         flags = result["flags"]
         name = " ".join(f"{SHORT[k]} {flags[k]:g}" for k in SHORT)
-        settings.setdefault(name, []).append(result)
+        settings.setdefault(name, []).append(result["metrics"])
     row = "{:<28} {:<22} {:>4} {:>7} {:>7} {:>7} {:>7}".format
     head = ("runs", "mean", "std", "median", "best")
-    lines = [row(f"{task_name}, dev", "metric", *head)]
-    for name, group in settings.items():
-        for metric in metrics:
-            values = [r["metrics"][f"eval_{metric}"] for r in group]
-            lines.append(row(name, metric, len(values), *_spread(values)))
-    for metric in metrics:
-        for model, score in published_scores(task_name, metric).items():
+    lines = [row(f"{task.name}, dev", "metric", *head)]
+    names = [
+        f"{split.suffix} {metric}".lstrip()
+        for split in task.dev
+        for metric in task.metrics
+    ]
+    for setting, group in settings.items():
+        for name in names:
+            key = f"eval_{name.replace(' ', '_')}"
+            values = [metrics[key] for metrics in group if key in metrics]
+            if values:
+                cells = (len(values), *_spread(values))
+                lines.append(row(setting, name, *cells))
+    for name in names:
+        for model, score in published_scores(task.name, name).items():
             cells = ("", score, "", "", "")
-            lines.append(row(f"published, test: {model}", metric, *cells))
+            lines.append(row(f"published, test: {model}", name, *cells))
     return "\n".join(line.rstrip() for line in lines)
 
 
