@@ -407,7 +407,8 @@ def test_thresholds(tokenizer, tmp_path):
 # Files.
 
 TEXTS = st.text(st.characters(), max_size=8)
-FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+FLOATS = st.floats(allow_nan=False)
+KEYS = ("text", "probability", "start_logit", "end_logit")
 
 
 @settings(deadline=None)
@@ -416,7 +417,9 @@ FLOATS = st.floats(allow_nan=False, allow_infinity=False)
     | st.dictionaries(
         TEXTS,
         st.lists(
-            st.fixed_dictionaries({"text": TEXTS, "probability": FLOATS}),
+            st.tuples(TEXTS, FLOATS, FLOATS, FLOATS).map(
+                lambda values: dict(zip(KEYS, values, strict=True))
+            ),
             min_size=1,
             max_size=3,
         ),

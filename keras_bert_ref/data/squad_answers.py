@@ -6,10 +6,10 @@ and end logits; their text; probabilities over the best. SQuAD v2.0 also ranks
 ahead of all others.
 """
 
-import heapq
+import functools
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -188,7 +188,7 @@ def _keep_best(
     In v1.1, which knows no such answer, there is always one all the same.
     """
     if null:
-        answers = heapq.merge(answers, [null], key=lambda a: -a.score)
+        answers = _insert(null, answers)
     kept: dict[str, Answer] = {}  # by text
     for answer in answers:
         kept.setdefault(answer.text, answer)
@@ -197,6 +197,18 @@ def _keep_best(
     if null:
         kept.setdefault("", null)
     return kept.values() or [Answer("empty", 0.0, 0.0)]
+
+
+def _insert(null: Answer, answers: Iterable[Answer]) -> Iterator[Answer]:
+    """Puts "no answer" behind all that are not worse."""
+    is_in = False
+    for answer in answers:
+        if not is_in and answer.score < null.score:
+            yield null
+            is_in = True
+        yield answer
+    if not is_in:
+        yield null
 
 
 def _add_probabilities(answers: Sequence[Answer]) -> list[dict]:
@@ -229,17 +241,38 @@ def write_json(path: str, content: Mapping) -> None:
         file.write("\n}\n" if content else "{}\n")
 
 
-# Given an indent, the json module works in Python; separators it knows in C.
-_ENCODE = json.JSONEncoder(separators=(",\n            ", ": ")).encode
+_LIST = "[\n        {\n            %s\n        }\n    ]"
+_NEXT = "\n        },\n        {\n            "
+_ANSWER = """"text": %s,
+            "probability": %s,
+            "start_logit": %s,
+            "end_logit": %s"""
 
 
 def _format(value: str | float | Sequence[dict]) -> str:
-    """A value of the files; of an n-best list, dict by dict, with indents."""
+    """A value of the files: text, odds, or an n-best list, with indents."""
     if isinstance(value, str | float):
         return json.dumps(value)
-    dicts = _ENCODE(value)[2:-2]
-    # Nowhere else is there a line end: those in texts are escaped.
-    dicts = dicts.replace(
-        "},\n            {", "\n        },\n        {\n            "
-    )
-    return f"[\n        {{\n            {dicts}\n        }}\n    ]"
+    answers = [
+        _ANSWER
+        % (
+            _escape(answer["text"]),
+            _number(answer["probability"]),
+            _number(answer["start_logit"]),
+            _number(answer["end_logit"]),
+        )
+        for answer in value
+    ]
+    return _LIST % _NEXT.join(answers)
+
+
+_escape = json.encoder.encode_basestring_ascii
+# Answers to a question share their logits, and numbers are most of the work.
+_repr = functools.lru_cache(maxsize=1 << 10)(float.__repr__)
+
+
+def _number(value: float) -> str:
+    # For the cache 0 and -0 are the same; infinities have names of their own.
+    if value and math.isfinite(value):
+        return _repr(value)
+    return json.dumps(value)
