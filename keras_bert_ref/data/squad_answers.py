@@ -7,6 +7,7 @@ ahead of all others.
 """
 
 import functools
+import itertools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,8 @@ from keras_bert_ref.data.squad_spans import (
 )
 from keras_bert_ref.data.squad_text import get_final_text, join_pieces
 from keras_bert_ref.data.squad_tokens import SquadExample
+
+ENTRIES_PER_WRITE = 256
 
 
 class Answer(NamedTuple):
@@ -233,10 +236,14 @@ def write_json(path: str, content: Mapping) -> None:
 
     The file is there when it is whole; until then, the one it replaces is.
     """
+    entries = (
+        f"{json.dumps(str(key))}: {_format(value)}"
+        for key, value in content.items()
+    )
     with unfinished([path]) as (name,), tf.io.gfile.GFile(name, "w") as file:
         separator = "{\n    "
-        for key, value in content.items():
-            file.write(f"{separator}{json.dumps(str(key))}: {_format(value)}")
+        while some := list(itertools.islice(entries, ENTRIES_PER_WRITE)):
+            file.write(separator + ",\n    ".join(some))
             separator = ",\n    "
         file.write("\n}\n" if content else "{}\n")
 

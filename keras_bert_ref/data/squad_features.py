@@ -154,6 +154,8 @@ def find_max_context(windows: Sequence[Window]) -> np.ndarray:
     a little for a long window. Ties go to the earlier window.
     """
     num_tokens = sum(windows[-1]) if windows else 0
+    if len(windows) == 1:
+        return np.zeros(num_tokens, np.int32)
     best_score = np.zeros(num_tokens)
     best_window = np.zeros(num_tokens, np.int32)
     for index, (start, length) in enumerate(windows):

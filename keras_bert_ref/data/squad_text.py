@@ -5,6 +5,7 @@ words and punctuation. The way back leads through the original words.
 """
 
 import functools
+import itertools
 from collections.abc import Sequence
 
 from absl import logging
@@ -37,7 +38,8 @@ def get_final_text(
         do_lower_case: bool. What the tokenizer was told.
         verbose_logging: bool. Tell when the words stand, and why.
     """
-    words = (_tokenize(word, do_lower_case) for word in orig_text.split(" "))
+    casing = itertools.repeat(do_lower_case)
+    words = map(_tokenize, orig_text.split(" "), casing)
     tok_text = " ".join(filter(None, words))
     start = tok_text.find(pred_text)
     end = start + len(pred_text) - 1
