@@ -35,16 +35,16 @@ processes; seconds of CPU are those of all.
 ## Windows and answers
 
 All questions of the dev sets, max_seq_length 384, doc_stride 128. Seconds from
-the questions in a file to windows (ours are written as records, too), and from
-logits to the files of answers: medians of the rounds, the candidates in turn,
-without imports. CPU is of the whole process, imports and both kinds of logits
-included. The logits are drawn at random, the same for all: scattered over the
-window, or around one place, as a trained model's are. Hugging Face is the fast
-tokenizer with stride and offsets, 1,000 questions at a time, with a thread for
-each core or in as many processes, and the logic of its
+the questions in a file to windows, then to TFRecords, which Hugging Face has
+none of, and from logits to the files of answers: medians of the rounds, the
+candidates in turn, without imports. CPU is of the whole process, imports and
+both kinds of logits included. The logits are drawn at random, the same for
+all: scattered over the window, or around one place, as a trained model's are.
+Hugging Face is the fast tokenizer with stride and offsets, 1,000 questions at a
+time, with a thread for each core or in as many processes, and the logic of its
 `postprocess_qa_predictions`, written anew. There, windows overlap by
-doc_stride; here, as in the original, they start that far apart. "Times ours"
-is of windows and answers together, for either kind of logits.
+doc_stride; here, as in the original, they start that far apart. "Times ours" is
+of windows and answers together, without the records, for either kind of logits.
 
 {features}
 
@@ -98,12 +98,14 @@ def report_features(flags, find) -> Iterator[list[str]]:
                 number: statistics.median(line[number] for line in lines)
                 for number in ("features", "windows", *kinds, *RESOURCES)
             }
+            records = [x["records"] for x in lines if x["records"]]
             totals = [median["features"] + median[kind] for kind in kinds]
             ours = ours or totals
             ratios = (a / b for a, b in zip(totals, ours, strict=True))
             yield [
                 *(version, name, str(len(lines)), f"{median['windows']:,.0f}"),
                 f"{median['features']:.2f}",
+                f"{statistics.median(records):.2f}" if records else "",
                 *(f"{median[kind]:.2f}" for kind in kinds),
                 " / ".join(f"{ratio:.1f}" for ratio in ratios),
                 *show_resources(median),
@@ -187,7 +189,8 @@ def make_report(flags, find) -> str:
     return REPORT.format(
         machines="\n\n".join(machines),
         features=table(
-            "Data|Candidate|Rounds|Windows|Windows, s|Scattered, s|Peaked, s"
+            "Data|Candidate|Rounds|Windows|Windows, s|Records, s|Scattered, s"
+            "|Peaked, s"
             f"|Times ours|{resources}|Answers like ours",
             report_features(flags, find),
             texts=2,

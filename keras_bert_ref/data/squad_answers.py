@@ -153,7 +153,7 @@ def read_span(
     text = " ".join(words)
     # Whole words stand as they are, so there is no need to look for them.
     if not span.is_whole:
-        pieces = span.feature.tokens[span.start : span.end + 1]
+        pieces = span.feature.tokens_of(span.start, span.end + 1)
         text = get_final_text(
             join_pieces(pieces), text, do_lower_case, verbose_logging
         )

@@ -8,13 +8,16 @@ right of it: there it has its "max context".
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from keras_bert_ref.data.squad_tokens import SquadExample, encode_examples
-from keras_bert_ref.tokenization import FullTokenizer
+from keras_bert_ref.tokenization import (
+    FullTokenizer,
+    convert_ids_to_tokens,
+)
 
 FIRST_UNIQUE_ID = 1_000_000_000
 
@@ -27,7 +30,7 @@ class InputFeatures:
         unique_id: int, counted from 1,000,000,000.
         example_index: int. Which of the examples is asked.
         doc_span_index: int. Which of its windows this is.
-        tokens: L tokens.
+        inv_vocab: from id to token.
         input_ids: int32 [L].
         segment_ids: int32 [L]; 1 in the text and the [SEP] that ends it.
         token_to_orig_map: int32 [L]; the index in `doc_tokens` of a token's
@@ -42,7 +45,7 @@ class InputFeatures:
     unique_id: int
     example_index: int
     doc_span_index: int
-    tokens: list[str]
+    inv_vocab: Mapping[int, str]
     input_ids: np.ndarray
     segment_ids: np.ndarray
     token_to_orig_map: np.ndarray
@@ -50,6 +53,15 @@ class InputFeatures:
     start_position: int | None = None
     end_position: int | None = None
     is_impossible: bool = False
+
+    @property
+    def tokens(self) -> list[str]:
+        return self.tokens_of(0, len(self.input_ids))
+
+    def tokens_of(self, start: int, end: int) -> list[str]:
+        """The tokens from start up to, not including, end."""
+        ids = self.input_ids[start:end].tolist()
+        return convert_ids_to_tokens(self.inv_vocab, ids)
 
 
 class Window(NamedTuple):
@@ -114,7 +126,7 @@ def convert_examples_to_features(
                 unique_id=next(unique_id),
                 example_index=index,
                 doc_span_index=span_index,
-                tokens=tokenizer.convert_ids_to_tokens(input_ids.tolist()),
+                inv_vocab=tokenizer.inv_vocab,
                 input_ids=input_ids,
                 segment_ids=(np.arange(len(input_ids)) >= offset).astype(
                     np.int32

@@ -93,15 +93,18 @@ def _rank_together(
         words[window, token] for token in (start - 1, start, end, end + 1)
     )
     is_whole = (before >= 0) & (before < first_word) & (last_word < after)
-    columns = (
-        *(window, start, end, start_logit, end_logit),
-        *(first_word, last_word, is_whole),
-    )
+    columns = [
+        column[order]
+        for column in (
+            *(window, start, end, start_logit, end_logit),
+            *(first_word, last_word, is_whole),
+        )
+    ]
 
     def make_spans(first: int, last: int) -> Iterator[Span]:
         # Few are asked for: those beyond stay arrays.
         for k in range(first, last, SPANS_AT_A_TIME):
-            rows = order[k : min(k + SPANS_AT_A_TIME, last)]
+            rows = slice(k, min(k + SPANS_AT_A_TIME, last))
             for index, *values in zip(
                 *(column[rows].tolist() for column in columns), strict=True
             ):
@@ -128,8 +131,9 @@ def _stack(windows: Windows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     for i, (feature, result) in enumerate(windows):
         logits[0, i, : len(result.start_logits)] = result.start_logits
         logits[1, i, : len(result.end_logits)] = result.end_logits
-        is_best[i, : len(feature.tokens)] = feature.token_is_max_context
-        words[i, : len(feature.tokens)] = feature.token_to_orig_map
+        length = len(feature.input_ids)
+        is_best[i, :length] = feature.token_is_max_context
+        words[i, :length] = feature.token_to_orig_map
     return logits, np.stack([is_best, words[:, :-1] >= 0]), words
 
 
