@@ -21,7 +21,7 @@ REPORT = """# SQuAD: speed, memory and learning
 
     O=--output_dir=/tmp/squad_bench
     P=.venv-peers/bin/python
-    $P benchmarks/squad.py $O --parts=features,predict
+    $P benchmarks/squad.py $O --parts=features,predict --rounds=7
     taskset -c 0 $P benchmarks/squad.py $O --parts=learn --versions=v1.1 &
     taskset -c 1 $P benchmarks/squad.py $O --parts=learn --versions=v2.0 \\
         --runs=ours,huggingface; wait
