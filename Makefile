@@ -4,6 +4,8 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.10 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL = pip install --quiet --disable-pip-version-check
+# Much of a test's time is one thread's; files share what they set up.
+TWO_AT_A_TIME = -n 2 --dist loadfile
 # TensorFlow's start-up notes about GPUs that are not there.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
@@ -29,7 +31,7 @@ demo: $(VENV)/ready
 	$(BIN)/python -m keras_bert_ref.samples.demo --output_dir=demo_output
 
 test: $(VENV)/ready lint wheels
-	$(BIN)/python -m pytest -m "not peers and not beam"
+	$(BIN)/python -m pytest $(TWO_AT_A_TIME) -m "not peers and not beam"
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
@@ -53,7 +55,8 @@ wheels: $(VENV)/ready
 	touch $@
 
 test-tf219: .venv-tf219/ready wheels
-	.venv-tf219/bin/python -m pytest -m "not peers and not beam"
+	.venv-tf219/bin/python -m pytest $(TWO_AT_A_TIME) \
+		-m "not peers and not beam"
 
 .venv-peers/ready: setup.cfg pyproject.toml requirements/constraints.txt
 	$(PYTHON) -m venv .venv-peers
