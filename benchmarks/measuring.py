@@ -131,10 +131,16 @@ def table(titles: str, rows: Iterable[list[str]], texts: int) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
 
-def compare_means(
-    ours: Sequence[float], theirs: Sequence[float]
-) -> list[float]:
-    """Both means, their difference and its standard error (Welch)."""
+COMPARISON = "Ours|Hugging Face|Difference|Standard error|Within two"
+
+
+def compare_means(ours: Sequence[float], theirs: Sequence[float]) -> list[str]:
+    """Both means, their difference, its standard error (Welch), and whether
+    it is within two of them; nothing if there are too few runs."""
+    if min(len(ours), len(theirs)) < 2:
+        return []
     means = list(map(statistics.mean, (ours, theirs)))
     variances = (statistics.variance(x) / len(x) for x in (ours, theirs))
-    return [*means, means[0] - means[1], math.sqrt(sum(variances))]
+    difference, error = means[0] - means[1], math.sqrt(sum(variances))
+    numbers = [f"{x:.2f}" for x in (*means, difference, error)]
+    return [*numbers, "yes" if abs(difference) <= 2 * error else "no"]

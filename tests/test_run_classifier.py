@@ -179,6 +179,10 @@ def test_every_task(run_classifier, arguments, tmp_path, model_dir, name):
         for path in (folder.iterdir() if folder.exists() else [])
     }
     assert counts == SUBMITTED.get(name, {name: 4})
+    if name == "MNLI":
+        table = (out / "results.txt").read_text()
+        assert re.search(r"epochs 1 +mismatched accuracy +1 ", table)
+        assert re.search(r"test: Base +mismatched accuracy +83\.4\n", table)
 
 
 def logits_of(model, data) -> np.ndarray:
@@ -470,7 +474,6 @@ def test_half_precision(run_classifier, arguments, tmp_path, name):
     table = read_table(out / "test_results.tsv")
     if name == "MRPC":
         np.testing.assert_allclose(table.sum(axis=1), 1.0, atol=1e-6)
-    assert not np.array_equal(table, table.astype(np.float16))
 
 
 @pytest.mark.slow
