@@ -471,9 +471,9 @@ def test_half_precision(run_classifier, arguments, tmp_path, name):
     )
     out = tmp_path / "out"
     assert read_results(out / "eval_results.txt")["global_step"] == 2
-    table = read_table(out / "test_results.tsv")
-    if name == "MRPC":
-        np.testing.assert_allclose(table.sum(axis=1), 1.0, atol=1e-6)
+    # float16 has at most five digits.
+    cells = (out / "test_results.tsv").read_text().split()
+    assert max(map(len, cells)) > len("0.12345")
 
 
 @pytest.mark.slow
