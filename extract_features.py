@@ -3,7 +3,6 @@
 import functools
 import itertools
 
-import tensorflow as tf
 import tqdm
 from absl import flags, logging
 
@@ -11,6 +10,9 @@ from keras_bert_ref import flags as shared_flags
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.data import feature_files, feature_lines
 from keras_bert_ref.modeling import BertModel
+
+# After keras_bert_ref, which turns oneDNN on.
+import tensorflow as tf  # isort: skip
 
 FLAGS = flags.FLAGS
 

@@ -5,8 +5,6 @@ docs/GLUE.md tells how.
 
 import os
 
-import keras
-import tensorflow as tf
 from absl import flags
 
 from keras_bert_ref import flags as shared_flags
@@ -22,6 +20,10 @@ from keras_bert_ref.training import (
     trials,
 )
 from keras_bert_ref.training import run as training_run
+
+# After keras_bert_ref, which turns oneDNN on.
+import keras  # isort: skip
+import tensorflow as tf  # isort: skip
 
 FLAGS = flags.FLAGS
 

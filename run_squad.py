@@ -4,7 +4,6 @@ import math
 import os
 import random
 
-import tensorflow as tf
 from absl import flags, logging
 
 from keras_bert_ref import flags as shared_flags
@@ -21,6 +20,9 @@ from keras_bert_ref.training import (
     state,
 )
 from keras_bert_ref.training import run as training_run
+
+# After keras_bert_ref, which turns oneDNN on.
+import tensorflow as tf  # isort: skip
 
 FLAGS = flags.FLAGS
 

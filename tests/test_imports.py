@@ -78,6 +78,16 @@ def test_only_runners_touch_flags(path):
     assert "absl.flags" not in set(imports(path))
 
 
+@pytest.mark.parametrize(
+    "runner", [name for name in RUNNERS if name != "create_pretraining_data"]
+)
+def test_runners_turn_onednn_on(runner):
+    """TensorFlow looks at what keras_bert_ref sets once, when imported."""
+    names = [name.split(".")[0] for name in imports(ROOT / f"{runner}.py")]
+    before = names[: names.index("keras_bert_ref")]
+    assert not {"tensorflow", "keras"} & set(before)
+
+
 def test_no_utils():
     assert not [path for path in MODULES if "util" in path.stem]
 
