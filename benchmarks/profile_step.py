@@ -5,7 +5,8 @@
         --records=/tmp/glue_bench/MRPC_0_ours/train.tf_record
 
 A classifier with two labels on the first examples of the records, which
-run_classifier.py wrote. On one core, operations do not overlap.
+run_classifier.py wrote, cut to lengths as it does. On one core, operations do
+not overlap.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import keras_bert_ref  # noqa: F401, first: it sets how TensorFlow starts
 from keras_bert_ref import heads, optimization
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.data import batches, classifier_features
+from keras_bert_ref.flags import LENGTHS
 from keras_bert_ref.training import fine_tuning, loop
 
 import tensorflow as tf  # isort: skip
@@ -24,15 +26,14 @@ from tensorflow.tsl.profiler.protobuf import xplane_pb2  # isort: skip
 
 MAX_SEQ_LENGTH = 128
 BATCH_SIZE = 32
-TRIM_TO = 8
 WARM_UP, STEPS = 3, 6
 NUM_SHOWN = 12
 
 
-def read_batches(path: str) -> list[dict]:
+def read_batches(path: str, vocab_size: int) -> list[dict]:
     schema = classifier_features.make_schema(MAX_SEQ_LENGTH, False)
-    records = batches.Records([path], schema, 0, 30522)
-    stream = batches.batches_in_order(records, BATCH_SIZE, TRIM_TO)
+    records = batches.Records([path], schema, 0, vocab_size)
+    stream = batches.batches_in_order(records, BATCH_SIZE, LENGTHS)
     return list(stream.take(WARM_UP + STEPS))
 
 
@@ -75,12 +76,10 @@ def main():
         loop.make_train_step(model, optimizer, fine_tuning.CLASSIFICATION),
         reduce_retracing=True,
     )
-    inputs = read_batches(flags.records)
+    inputs = read_batches(flags.records, config.vocab_size)
     padded = [tf.size(x["input_mask"]).numpy() for x in inputs]
     real = [tf.reduce_sum(x["input_mask"]).numpy() for x in inputs]
-    print(
-        f"Tokens, padded to the longest / real: {sum(padded) / sum(real):.2f}"
-    )
+    print(f"Tokens with padding / without: {sum(padded) / sum(real):.2f}")
     with tempfile.TemporaryDirectory() as folder:
         seconds = profile(step, inputs, folder)
     total = sum(seconds.values())
