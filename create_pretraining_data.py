@@ -12,15 +12,10 @@ import sys
 import tensorflow as tf
 from absl import app, flags, logging
 
-from keras_bert_ref.data import records
-from keras_bert_ref.data.pretraining import (
-    exact,
-    examples,
-    sharded,
-    text_files,
-)
-from keras_bert_ref.data.pretraining.settings import Settings
-from keras_bert_ref.data.pretraining.summary import Summary
+from keras_bert_ref.pretraining import exact, examples, sharded, text_files
+from keras_bert_ref.pretraining.settings import Settings
+from keras_bert_ref.pretraining.summary import Summary
+from keras_bert_ref.records import files as records
 from keras_bert_ref.tokenization import FullTokenizer
 
 NUM_SHOWN = 3
@@ -158,7 +153,7 @@ def run_beam(
 ) -> None:
     """Makes the examples in an Apache Beam pipeline."""
     try:
-        from keras_bert_ref.data.pretraining import beam
+        from keras_bert_ref.pretraining import beam
     except ImportError as error:
         raise ValueError(
             f"--beam_runner={FLAGS.beam_runner} needs Apache Beam ({error}); "

@@ -8,7 +8,8 @@ from absl import flags, logging
 
 from keras_bert_ref import flags as shared_flags
 from keras_bert_ref.checkpoints import tf1
-from keras_bert_ref.data import feature_files, feature_lines
+from keras_bert_ref.features import files as feature_files
+from keras_bert_ref.features import lines as feature_lines
 from keras_bert_ref.modeling import BertModel
 
 # After keras_bert_ref, which turns oneDNN on.

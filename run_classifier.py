@@ -9,17 +9,18 @@ from absl import flags
 
 from keras_bert_ref import flags as shared_flags
 from keras_bert_ref import heads
-from keras_bert_ref.data import classifier_data, glue
+from keras_bert_ref.classifier import objective as fine_tuning
+from keras_bert_ref.classifier import predictions as classification
+from keras_bert_ref.classifier import splits as classifier_data
+from keras_bert_ref.classifier import tasks as glue
 from keras_bert_ref.training import (
-    classification,
     distribution,
-    fine_tuning,
     precision,
     progress,
     state,
     trials,
 )
-from keras_bert_ref.training import run as training_run
+from keras_bert_ref.training import resumable as training_run
 
 # After keras_bert_ref, which turns oneDNN on.
 import keras  # isort: skip

@@ -6,17 +6,17 @@ from absl import flags
 
 from keras_bert_ref import flags as shared_flags
 from keras_bert_ref import heads
-from keras_bert_ref.data import batches
-from keras_bert_ref.data.pretraining import examples, text_files
+from keras_bert_ref.pretraining import examples, text_files
+from keras_bert_ref.pretraining import objective as pretraining
+from keras_bert_ref.records import batches
 from keras_bert_ref.training import (
     distribution,
     loop,
     precision,
-    pretraining,
     progress,
     state,
 )
-from keras_bert_ref.training import run as training_run
+from keras_bert_ref.training import resumable as training_run
 
 FLAGS = flags.FLAGS
 

@@ -8,18 +8,15 @@ from absl import flags, logging
 
 from keras_bert_ref import flags as shared_flags
 from keras_bert_ref import heads
-from keras_bert_ref.data import squad, squad_answers, squad_tfds
-from keras_bert_ref.metrics import squad as metric
-from keras_bert_ref.metrics.squad_thresholds import find_best_thresholds
-from keras_bert_ref.training import (
-    distribution,
-    fine_tuning,
-    precision,
-    progress,
-    span_logits,
-    state,
-)
-from keras_bert_ref.training import run as training_run
+from keras_bert_ref.classifier import objective as fine_tuning
+from keras_bert_ref.squad import answers as squad_answers
+from keras_bert_ref.squad import examples as squad
+from keras_bert_ref.squad import logits as span_logits
+from keras_bert_ref.squad import metrics as metric
+from keras_bert_ref.squad import tfds as squad_tfds
+from keras_bert_ref.squad.thresholds import find_best_thresholds
+from keras_bert_ref.training import distribution, precision, progress, state
+from keras_bert_ref.training import resumable as training_run
 
 # After keras_bert_ref, which turns oneDNN on.
 import tensorflow as tf  # isort: skip

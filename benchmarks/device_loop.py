@@ -11,8 +11,9 @@ import statistics
 import time
 
 from keras_bert_ref import heads, optimization
+from keras_bert_ref.classifier import objective as fine_tuning
 from keras_bert_ref.config import BertConfig
-from keras_bert_ref.training import fine_tuning, loop
+from keras_bert_ref.training import loop
 
 STEPS = 200
 STEPS_PER_CALL = (1, 50)

@@ -14,7 +14,7 @@ import torch
 import torch_training
 import transformers
 
-from keras_bert_ref.metrics import glue
+from keras_bert_ref.classifier import metrics as glue
 
 # Columns of the texts and of the label.
 COLUMNS = {

@@ -16,10 +16,12 @@ import tempfile
 
 import keras_bert_ref  # noqa: F401, first: it sets how TensorFlow starts
 from keras_bert_ref import heads, optimization
+from keras_bert_ref.classifier import features as classifier_features
+from keras_bert_ref.classifier import objective as fine_tuning
 from keras_bert_ref.config import BertConfig
-from keras_bert_ref.data import batches, classifier_features
 from keras_bert_ref.flags import LENGTHS
-from keras_bert_ref.training import fine_tuning, loop
+from keras_bert_ref.records import batches
+from keras_bert_ref.training import loop
 
 import tensorflow as tf  # isort: skip
 from tensorflow.tsl.profiler.protobuf import xplane_pb2  # isort: skip

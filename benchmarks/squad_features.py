@@ -57,8 +57,9 @@ def draw_logits(kind: str, num_questions: int) -> Logits:
 
 def run_ours(flags) -> Iterator[float]:
     """Works as run_squad.py does, on all cores; it also writes records."""
-    from keras_bert_ref.data import squad, squad_answers
-    from keras_bert_ref.data.squad_spans import RawResult
+    from keras_bert_ref.squad import answers as squad_answers
+    from keras_bert_ref.squad import examples as squad
+    from keras_bert_ref.squad.spans import RawResult
     from keras_bert_ref.tokenization import FullTokenizer
 
     start = time.perf_counter()

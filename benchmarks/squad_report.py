@@ -14,8 +14,8 @@ import squad_split
 from data import MEGABYTE
 from measuring import COMPARISON, compare_means, table
 
-from keras_bert_ref.data import squad_answers
-from keras_bert_ref.metrics import squad as metric
+from keras_bert_ref.squad import answers as squad_answers
+from keras_bert_ref.squad import metrics as metric
 
 RESOURCES = ("cpu_seconds", "rss")
 REPORT = """# SQuAD: speed, memory and learning

@@ -13,9 +13,10 @@ import torch
 import torch_training
 import transformers
 
-from keras_bert_ref.data import squad, squad_answers
-from keras_bert_ref.data.squad_spans import RawResult
-from keras_bert_ref.metrics import squad as metric
+from keras_bert_ref.squad import answers as squad_answers
+from keras_bert_ref.squad import examples as squad
+from keras_bert_ref.squad import metrics as metric
+from keras_bert_ref.squad.spans import RawResult
 from keras_bert_ref.tokenization import FullTokenizer
 
 INPUTS = {  # transformers' names for ours

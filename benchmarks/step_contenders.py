@@ -58,8 +58,9 @@ def make_ours(job: dict, jit_compile: bool):
     import tensorflow as tf
 
     from keras_bert_ref import heads, optimization
+    from keras_bert_ref.classifier import objective as fine_tuning
     from keras_bert_ref.config import BertConfig
-    from keras_bert_ref.training import fine_tuning, loop
+    from keras_bert_ref.training import loop
 
     layers, hidden, num_heads = job["shape"]
     config = BertConfig(

@@ -14,10 +14,10 @@ from absl import app, flags, logging
 from keras_bert_ref import optimization
 from keras_bert_ref.checkpoints import casing
 from keras_bert_ref.config import BertConfig
-from keras_bert_ref.data.batches import Records
+from keras_bert_ref.records.batches import Records
 from keras_bert_ref.tokenization import FullTokenizer
 from keras_bert_ref.training import distribution, loop, precision, progress
-from keras_bert_ref.training import run as training_run
+from keras_bert_ref.training import resumable as training_run
 
 FLAGS = flags.FLAGS
 

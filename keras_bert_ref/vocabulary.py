@@ -20,13 +20,13 @@ import tensorflow as tf
 import tqdm
 from absl import app, flags, logging
 
-from keras_bert_ref.data.parallel import map_in_order
-from keras_bert_ref.data.pretraining.corpus import Block
-from keras_bert_ref.data.pretraining.text_files import (
+from keras_bert_ref.pretraining.corpus import Block
+from keras_bert_ref.pretraining.text_files import (
     count_bytes,
     find_files,
     read_blocks,
 )
+from keras_bert_ref.records.parallel import map_in_order
 from keras_bert_ref.tokenization import BasicTokenizer
 
 # With so many unused entries [UNK] to [MASK] get the ids 100 to 103 that they

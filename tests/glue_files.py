@@ -4,7 +4,7 @@ import pathlib
 
 import numpy as np
 
-from keras_bert_ref.data import classifier_files
+from keras_bert_ref.classifier import files as classifier_files
 
 # Headers; a:, b: and l: mark the texts and the label. A leading - means that
 # the file has no header line.

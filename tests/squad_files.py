@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_bert_ref.data.squad_features import (
+from keras_bert_ref.squad.windows import (
     InputFeatures,
     convert_examples_to_features,
 )

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_ref.data import batches
-from keras_bert_ref.data.pretraining.examples import make_schema
+from keras_bert_ref.pretraining.examples import make_schema
+from keras_bert_ref.records import batches
 
 LENGTH, WORDS, VOCAB_SIZE = 16, 3, 1000
 

@@ -5,10 +5,10 @@ import tensorflow as tf
 
 pytest.importorskip("apache_beam")
 
-from keras_bert_ref.data.pretraining import beam, sharded
-from keras_bert_ref.data.pretraining.settings import Settings
-from keras_bert_ref.data.pretraining.summary import Summary
-from keras_bert_ref.data.records import expand_outputs, read_records
+from keras_bert_ref.pretraining import beam, sharded
+from keras_bert_ref.pretraining.settings import Settings
+from keras_bert_ref.pretraining.summary import Summary
+from keras_bert_ref.records.files import expand_outputs, read_records
 from keras_bert_ref.tokenization import FullTokenizer
 
 pytestmark = pytest.mark.beam

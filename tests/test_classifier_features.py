@@ -9,12 +9,10 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_ref.data import (
-    classifier_features,
-    classifier_files,
-    glue,
-    sentence_pairs,
-)
+from keras_bert_ref import sentence_pairs
+from keras_bert_ref.classifier import features as classifier_features
+from keras_bert_ref.classifier import files as classifier_files
+from keras_bert_ref.classifier import tasks as glue
 from keras_bert_ref.tokenization import FullTokenizer
 
 

@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.config import BertConfig
-from keras_bert_ref.data import feature_files, feature_lines
+from keras_bert_ref.features import files as feature_files
+from keras_bert_ref.features import lines as feature_lines
 from keras_bert_ref.modeling import BertModel
 from keras_bert_ref.tokenization import FullTokenizer
 

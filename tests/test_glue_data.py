@@ -7,13 +7,11 @@ import glue_files
 import numpy as np
 import pytest
 
-from keras_bert_ref.data import (
-    classifier_data,
-    classifier_files,
-    glue,
-    glue_submission,
-    glue_tfds,
-)
+from keras_bert_ref.classifier import files as classifier_files
+from keras_bert_ref.classifier import splits as classifier_data
+from keras_bert_ref.classifier import submission as glue_submission
+from keras_bert_ref.classifier import tasks as glue
+from keras_bert_ref.classifier import tfds as glue_tfds
 from keras_bert_ref.tokenization import FullTokenizer
 
 TASK_NAMES = list(glue_files.LAYOUTS)

@@ -10,8 +10,8 @@ import sklearn.metrics
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_ref.metrics import glue
-from keras_bert_ref.metrics.published_glue import published_scores
+from keras_bert_ref.classifier import metrics as glue
+from keras_bert_ref.classifier.published import published_scores
 
 TOLERANCE = 1e-12
 REFERENCES = {

@@ -10,7 +10,8 @@ import tensorflow as tf
 from keras_bert_ref import heads, losses, optimization
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.config import BertConfig
-from keras_bert_ref.training import loop, precision, pretraining
+from keras_bert_ref.pretraining import objective as pretraining
+from keras_bert_ref.training import loop, precision
 
 TOLERANCE = 1e-5
 CONFIG = BertConfig(

@@ -9,19 +9,19 @@ from absl import logging
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_ref.data.parallel import map_in_order
-from keras_bert_ref.data.pretraining import exact, text_files
-from keras_bert_ref.data.pretraining.corpus import Corpus, encode_block
-from keras_bert_ref.data.pretraining.examples import describe
-from keras_bert_ref.data.pretraining.features import make_features
-from keras_bert_ref.data.pretraining.instances import (
+from keras_bert_ref.pretraining import exact, text_files
+from keras_bert_ref.pretraining.corpus import Corpus, encode_block
+from keras_bert_ref.pretraining.examples import describe
+from keras_bert_ref.pretraining.features import make_features
+from keras_bert_ref.pretraining.instances import (
     sample_instances,
     sample_instances_at_once,
 )
-from keras_bert_ref.data.pretraining.settings import Settings
-from keras_bert_ref.data.pretraining.shuffling import shuffle
-from keras_bert_ref.data.pretraining.summary import Summary
-from keras_bert_ref.data.serialization import serialize
+from keras_bert_ref.pretraining.settings import Settings
+from keras_bert_ref.pretraining.shuffling import shuffle
+from keras_bert_ref.pretraining.summary import Summary
+from keras_bert_ref.records.parallel import map_in_order
+from keras_bert_ref.records.serialization import serialize
 from keras_bert_ref.tokenization import FullTokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -320,7 +320,7 @@ def test_random_tokens_are_distinct_vocabulary_entries():
 
 def test_keep_share_is_exactly_one_half(tokenizer):
     """0.1 / (1 - 0.8) as floats is more than the original's 0.5."""
-    from keras_bert_ref.data.pretraining.masking import Masker
+    from keras_bert_ref.pretraining.masking import Masker
 
     settings = Settings(tokenizer.vocab)
     masker = Masker(random_corpus(1), settings, random.Random(1))

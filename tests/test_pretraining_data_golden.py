@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_ref.data.pretraining import exact
-from keras_bert_ref.data.pretraining.settings import Settings
-from keras_bert_ref.data.pretraining.summary import Summary
-from keras_bert_ref.data.records import open_outputs
+from keras_bert_ref.pretraining import exact
+from keras_bert_ref.pretraining.settings import Settings
+from keras_bert_ref.pretraining.summary import Summary
+from keras_bert_ref.records.files import open_outputs
 from keras_bert_ref.tokenization import FullTokenizer
 
 SETTING_NAMES = (

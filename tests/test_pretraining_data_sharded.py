@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_ref.data.pretraining import exact, sharded
-from keras_bert_ref.data.pretraining.examples import make_schema
-from keras_bert_ref.data.pretraining.settings import Settings
-from keras_bert_ref.data.pretraining.summary import Summary
+from keras_bert_ref.pretraining import exact, sharded
+from keras_bert_ref.pretraining.examples import make_schema
+from keras_bert_ref.pretraining.settings import Settings
+from keras_bert_ref.pretraining.summary import Summary
 from keras_bert_ref.tokenization import FullTokenizer
 
 NUM_DOCUMENTS = 300

@@ -8,13 +8,13 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_bert_ref.data.records import (
+from keras_bert_ref.records.files import (
     expand_outputs,
     open_outputs,
     read_records,
     split_output,
 )
-from keras_bert_ref.data.serialization import serialize
+from keras_bert_ref.records.serialization import serialize
 
 
 def serialize_with_protobuf(features: dict[str, np.ndarray]) -> list[bytes]:

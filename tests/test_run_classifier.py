@@ -15,11 +15,14 @@ from absl import flags
 
 from keras_bert_ref import heads
 from keras_bert_ref.checkpoints import tf1
+from keras_bert_ref.classifier import metrics
+from keras_bert_ref.classifier import predictions as classification
+from keras_bert_ref.classifier import splits as classifier_data
+from keras_bert_ref.classifier import tasks as glue
 from keras_bert_ref.config import BertConfig
-from keras_bert_ref.data import batches, classifier_data, glue
-from keras_bert_ref.metrics import glue as metrics
+from keras_bert_ref.records import batches
 from keras_bert_ref.tokenization import FullTokenizer
-from keras_bert_ref.training import classification, progress, state
+from keras_bert_ref.training import progress, state
 
 # Name, type, default, required: all flags of the original.
 ORIGINAL_FLAGS = """

@@ -18,9 +18,12 @@ from absl import flags
 from keras_bert_ref import heads
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.config import BertConfig
-from keras_bert_ref.data import batches, squad, squad_answers, squad_tfds
-from keras_bert_ref.data.squad_spans import RawResult
-from keras_bert_ref.metrics import squad as metric
+from keras_bert_ref.records import batches
+from keras_bert_ref.squad import answers as squad_answers
+from keras_bert_ref.squad import examples as squad
+from keras_bert_ref.squad import metrics as metric
+from keras_bert_ref.squad import tfds as squad_tfds
+from keras_bert_ref.squad.spans import RawResult
 from keras_bert_ref.tokenization import FullTokenizer
 
 # Name, type, default, required: all flags of the original.

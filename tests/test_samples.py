@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from keras_bert_ref.samples.demo import copy_samples
-from keras_bert_ref.samples.demo_report import (
+from keras_bert_ref.demo.demo import copy_samples
+from keras_bert_ref.demo.report import (
     Result,
     commonest_class_accuracy,
     first_word_accuracy,

@@ -20,25 +20,21 @@ from squad_files import (
     open_real,
 )
 
-from keras_bert_ref.data import squad_spans
-from keras_bert_ref.data.squad import (
-    make_examples,
-    read_articles,
-    read_squad_examples,
-)
-from keras_bert_ref.data.squad_answers import (
+from keras_bert_ref.squad import spans as squad_spans
+from keras_bert_ref.squad.answers import (
     choose_answers,
     read_span,
     write_json,
     write_predictions,
 )
-from keras_bert_ref.data.squad_spans import (
-    RawResult,
-    find_highest,
-    rank_spans,
+from keras_bert_ref.squad.examples import (
+    make_examples,
+    read_articles,
+    read_squad_examples,
 )
-from keras_bert_ref.data.squad_text import get_final_text, join_pieces
-from keras_bert_ref.metrics.squad import evaluate_v1, evaluate_v2
+from keras_bert_ref.squad.metrics import evaluate_v1, evaluate_v2
+from keras_bert_ref.squad.spans import RawResult, find_highest, rank_spans
+from keras_bert_ref.squad.text import get_final_text, join_pieces
 from keras_bert_ref.tokenization import FullTokenizer
 
 # The defaults of the flags, with which the original was run.

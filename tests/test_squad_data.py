@@ -21,16 +21,17 @@ from squad_files import (
     open_real,
 )
 
-from keras_bert_ref.data import squad, squad_tokens
-from keras_bert_ref.data.records import read_records
-from keras_bert_ref.data.squad import make_examples, read_squad_examples
-from keras_bert_ref.data.squad_features import (
+from keras_bert_ref.records.files import read_records
+from keras_bert_ref.squad import examples as squad
+from keras_bert_ref.squad import tokens as squad_tokens
+from keras_bert_ref.squad.examples import make_examples, read_squad_examples
+from keras_bert_ref.squad.tokens import improve_answer_span
+from keras_bert_ref.squad.windows import (
     Window,
     convert_examples_to_features,
     find_max_context,
     find_windows,
 )
-from keras_bert_ref.data.squad_tokens import improve_answer_span
 from keras_bert_ref.tokenization import FullTokenizer
 
 CONTEXT = "The leader (1895-1943) was here. Nobody\u202felse\twas."
@@ -455,7 +456,7 @@ def test_no_record_file_is_left_half_written(tokenizer, tmp_path):
 def test_worker_processes_need_no_tensorflow():
     """Where processes are spawned, not forked, each imports this module."""
     check = (
-        "import sys, keras_bert_ref.data.squad_tokens;"
+        "import sys, keras_bert_ref.squad.tokens;"
         "assert 'tensorflow' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", check], check=True)

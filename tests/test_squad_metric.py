@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from squad_files import make_articles, make_question
 
-from keras_bert_ref.data.squad import read_articles
-from keras_bert_ref.metrics.squad import (
+from keras_bert_ref.squad.examples import read_articles
+from keras_bert_ref.squad.metrics import (
     evaluate_v1,
     evaluate_v2,
     has_gold_answers,
@@ -19,7 +19,7 @@ from keras_bert_ref.metrics.squad import (
     run,
     score_questions,
 )
-from keras_bert_ref.metrics.squad_thresholds import find_best_threshold
+from keras_bert_ref.squad.thresholds import find_best_threshold
 
 # What the official scripts give for the predictions published with BERT.
 PUBLISHED_V1 = {"exact_match": 86.20624408703878, "f1": 92.19557978351129}
@@ -234,7 +234,7 @@ def files(tmp_path):
 @pytest.mark.slow
 def test_command_v1(files):
     paths = files(make_data({"1": ["x"]}), predictions={"1": "x"})
-    command = [sys.executable, "-m", "keras_bert_ref.metrics.squad", *paths]
+    command = [sys.executable, "-m", "keras_bert_ref.squad.metrics", *paths]
     output = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
     assert output == b'{"exact_match": 100.0, "f1": 100.0}\n'
 

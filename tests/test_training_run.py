@@ -8,9 +8,11 @@ import tensorflow as tf
 from keras_bert_ref import heads, optimization
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.config import BertConfig
-from keras_bert_ref.data import batches
-from keras_bert_ref.data.pretraining.examples import make_schema
-from keras_bert_ref.training import precision, pretraining, progress, run, state
+from keras_bert_ref.pretraining import objective as pretraining
+from keras_bert_ref.pretraining.examples import make_schema
+from keras_bert_ref.records import batches
+from keras_bert_ref.training import precision, progress, state
+from keras_bert_ref.training import resumable as run
 
 # Each of them traces a training step, most of them several.
 pytestmark = pytest.mark.slow

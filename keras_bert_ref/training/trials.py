@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 import tensorflow as tf
 from absl import logging
 
-from keras_bert_ref.data.glue import Task
-from keras_bert_ref.metrics.published_glue import published_scores
+from keras_bert_ref.classifier.published import published_scores
+from keras_bert_ref.classifier.tasks import Task
 from keras_bert_ref.training import state
 
 RESULTS_FILE = "results.jsonl"

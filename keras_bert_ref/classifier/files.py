@@ -1,0 +1,157 @@
+"""Files of sentences or pairs with labels -> examples."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+import tensorflow as tf
+from absl import logging
+
+from keras_bert_ref.classifier.tasks import Column, Split, Task
+from keras_bert_ref.tokenization import convert_to_unicode
+
+
+@dataclasses.dataclass(slots=True)
+class InputExample:
+    """A sentence or a pair.
+
+    Attributes:
+        guid: str. Where it comes from, such as train-1.
+        text_a: str.
+        text_b: str, or None for a single sentence.
+        label: str for a class, float for a score.
+    """
+
+    guid: str
+    text_a: str
+    text_b: str | None = None
+    label: str | float | None = None
+
+
+def read_examples(task: Task, split: Split, data_dir: str):
+    """Reads a file's examples in order.
+
+    What is only predicted gets the first label, or the score 0. If the split
+    is optional and there is no file, returns None.
+    """
+    path = os.path.join(data_dir, split.file)
+    if split.is_optional and not tf.io.gfile.exists(path):
+        return None
+    dummy = 0.0 if task.is_regression else task.labels[0]
+    examples = []
+    # Predictions go by their place in the file: there all rows count.
+    skips_short_rows = task.skips_short_rows and split.label is not None
+    for number, row in _read_rows(path, split, skips_short_rows):
+        where = f"line {number + 1} of {path}"
+        text_a, *rest = [row[c] for c in split.columns]
+        label = dummy
+        if split.label is not None:
+            label = read_label(task, rest.pop(), where)
+        text_b = rest[0] if rest else None
+        examples.append(
+            InputExample(f"{split.name}-{number}", text_a, text_b, label)
+        )
+    if not examples:
+        raise ValueError(f"There is no example in {path}; check the file.")
+    return examples
+
+
+def read_label(task: Task, text: str, where: str) -> str | float:
+    """A label that the task knows, or a score."""
+    if task.is_regression:
+        try:
+            return float(text)
+        except ValueError:
+            raise ValueError(
+                f"A score must be a number, but {where} has {text!r}; check "
+                "the file, or leave --regression out."
+            ) from None
+    label = task.aliases.get(text, text)
+    if label not in task.labels:
+        raise ValueError(
+            f"{where} has the label {text!r}, but {task.name} knows "
+            f"{', '.join(task.labels)}; correct the line."
+        )
+    return label
+
+
+def find_labels(split: Split, data_dir: str) -> tuple[str, ...]:
+    """All labels that a file has, sorted."""
+    path = os.path.join(data_dir, split.file)
+    rows = _read_rows(path, split, skips_short_rows=False)
+    return tuple(sorted({row[split.label] for _, row in rows}))
+
+
+def _read_rows(
+    path: str, split: Split, skips_short_rows: bool
+) -> Iterator[tuple[int, dict[Column, str]]]:
+    """Yields each row's number, from 0, and its columns that are wanted."""
+    if not tf.io.gfile.exists(path):
+        raise ValueError(
+            f"There is no file {path}; --data_dir must be the folder with "
+            f"the task's {split.file}."
+        )
+    with tf.io.gfile.GFile(path, "rb") as file:
+        lines = file.read().removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    if path.endswith(".jsonl"):
+        yield from _read_json_rows(path, split, lines)
+        return
+    rows = (
+        convert_to_unicode(line).removesuffix("\r").split("\t")
+        for line in lines
+    )
+    header = next(rows, []) if split.has_header else []
+    places = {c: _find_column(c, header, path) for c in split.columns}
+    needed = _count_needed(split, places, header)
+    for number, row in enumerate(rows, int(split.has_header)):
+        if len(row) < needed:
+            message = (
+                f"A row of {path} needs {needed} columns, but line "
+                f"{number + 1} has {len(row)}"
+            )
+            if not skips_short_rows:
+                raise ValueError(f"{message}: {chr(9).join(row)[:80]!r}.")
+            logging.warning("%s; it is left out.", message)
+        elif not split.only or row[split.only[0]] == split.only[1]:
+            yield number, {c: row[place] for c, place in places.items()}
+
+
+def _read_json_rows(path, split: Split, lines) -> Iterator:
+    for number, line in enumerate(lines):
+        try:
+            row = json.loads(line)
+            values = {c: row[c] for c in split.columns}
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(
+                f"Every line of {path} must be a JSON object with the keys "
+                f"{', '.join(map(str, split.columns))}, but line {number + 1} "
+                f"is not ({error!r})."
+            ) from None
+        yield (
+            number,
+            {c: "" if v is None else str(v) for c, v in values.items()},
+        )
+
+
+def _find_column(column: Column, header: Sequence[str], path: str) -> int:
+    if isinstance(column, int):
+        return column
+    if column not in header:
+        raise ValueError(
+            f"{path} has no column {column!r}; its header, line 1, has "
+            f"{', '.join(header)}."
+        )
+    return list(header).index(column)
+
+
+def _count_needed(
+    split: Split, places: Mapping[Column, int], header: Sequence[str]
+) -> int:
+    """How many columns a row must have."""
+    used = [*places.values(), *(split.only or ())[:1]]
+    # Counted from the end, columns are right only in rows that are whole.
+    whole = len(header) if min(used) < 0 else 0
+    return max(whole, *(p + 1 if p >= 0 else -p for p in used))

@@ -1,0 +1,84 @@
+"""Predictions as the GLUE server wants them.
+
+python -m keras_bert_ref.classifier.submission glue.zip output_dir ...
+"""
+
+import io
+import os
+import sys
+import zipfile
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_ref.classifier.tasks import SUBMISSIONS, Split, Task
+
+FOLDER = "submission"
+LOWEST_SCORE, HIGHEST_SCORE = 0.0, 5.0  # of STS-B
+
+
+def write_submission(
+    output_dir: str, task: Task, split: Split, guesses: np.ndarray
+) -> str:
+    """Writes a split's file; returns its path.
+
+    Args:
+        guesses: for each example, the number of its class, or a score.
+    """
+    if task.is_regression:
+        clipped = np.clip(guesses, LOWEST_SCORE, HIGHEST_SCORE)
+        answers = [f"{score:.3f}" for score in clipped]
+    else:
+        answers = [task.labels[guess] for guess in guesses]
+    folder = os.path.join(output_dir, FOLDER)
+    tf.io.gfile.makedirs(folder)
+    path = os.path.join(folder, f"{split.submission}.tsv")
+    lines = [f"{i}\t{answer}\n" for i, answer in enumerate(answers)]
+    with tf.io.gfile.GFile(path, "w") as file:
+        file.write("index\tprediction\n" + "".join(lines))
+    return path
+
+
+def zip_submissions(zip_file: str, output_dirs: Sequence[str]) -> list[str]:
+    """Puts the files of several runs into one zip; returns what is missing."""
+    found = {}
+    for output_dir in output_dirs:
+        for path in tf.io.gfile.glob(os.path.join(output_dir, FOLDER, "*.tsv")):
+            name = os.path.basename(path)
+            if name in found:
+                raise ValueError(
+                    f"Both {found[name]} and {path} are there; name only one "
+                    "output_dir for each task."
+                )
+            found[name] = path
+    if not found:
+        raise ValueError(
+            f"There is no {FOLDER}/*.tsv in {', '.join(output_dirs)}; make "
+            "them with run_classifier.py --do_predict."
+        )
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(found):
+            with tf.io.gfile.GFile(found[name], "rb") as file:
+                archive.writestr(name, file.read())
+    with tf.io.gfile.GFile(zip_file, "wb") as file:
+        file.write(content.getvalue())
+    return [name for name in SUBMISSIONS if f"{name}.tsv" not in found]
+
+
+def main(arguments: Sequence[str]) -> None:
+    if len(arguments) < 2:
+        sys.exit(__doc__)
+    zip_file, *output_dirs = arguments
+    try:
+        missing = zip_submissions(zip_file, output_dirs)
+    except ValueError as error:
+        sys.exit(str(error))
+    print(f"Wrote {zip_file}.")
+    if missing:
+        print(f"Missing: {', '.join(missing)}. GLUE wants all but AX.")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,78 @@
+"""Instances -> padded arrays -> records, many at a time.
+
+Shapes: N instances, S = max_seq_length, P = max_predictions_per_seq.
+"""
+
+import numpy as np
+
+from keras_bert_ref.pretraining.settings import KEEP, Settings
+from keras_bert_ref.records.serialization import serialize
+
+# How many instances to serialize together: enough for NumPy to pay, few
+# enough to stay in the processor's cache.
+BATCH_SIZE = 1024
+
+
+def make_records(
+    tokens: np.ndarray, settings: Settings, instances: np.ndarray
+) -> list[bytes]:
+    """Serializes instances; the arguments are those of `make_features`."""
+    return serialize(make_features(tokens, settings, instances))
+
+
+def make_features(
+    tokens: np.ndarray, settings: Settings, instances: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Lays out `[CLS] A [SEP] B [SEP]`, masked and padded with zeros.
+
+    Args:
+        tokens: the ids of the corpus.
+        settings: what the instances were sampled with.
+        instances: array [N] of `settings.instance_type()`, slices of `tokens`.
+
+    Returns:
+        dict from feature name to array: `input_ids`, `input_mask`,
+        `segment_ids` [N, S]; `masked_lm_positions`, `masked_lm_ids`,
+        `masked_lm_weights` (float) [N, P]; `next_sentence_labels` [N, 1].
+    """
+    rows = np.arange(len(instances))
+    column = np.arange(settings.max_seq_length)
+    first_sep = instances["a_length"] + 1  # [N]
+    last_sep = first_sep + 1 + instances["b_length"]  # the same without a B
+
+    input_mask = column <= last_sep[:, None]  # [N, S]
+    segment_ids = input_mask & (column > first_sep[:, None])
+    # Position 1 shows tokens[a_start], the one after [SEP] tokens[b_start].
+    source = np.where(
+        segment_ids,
+        (instances["b_start"] - first_sep - 1)[:, None],
+        (instances["a_start"] - 1)[:, None],
+    )
+    source += column
+    # Special tokens and padding point anywhere for now: clipped, then set.
+    input_ids = tokens.take(source, mode="clip").astype(np.int32)
+    input_ids *= input_mask
+    input_ids[:, 0] = settings.vocab["[CLS]"]
+    input_ids[rows, first_sep] = settings.vocab["[SEP]"]
+    input_ids[rows, last_sep] = settings.vocab["[SEP]"]
+
+    positions = instances["masked_positions"].astype(np.int32)  # [N, P]
+    replacements = instances["replacements"]
+    is_used = np.arange(positions.shape[1]) < instances["num_masked"][:, None]
+    # In ascending order, unused places last.
+    order = np.where(is_used, positions, settings.max_seq_length).argsort(1)
+    positions = np.take_along_axis(positions, order, 1)
+    replacements = np.take_along_axis(replacements, order, 1)
+    masked_ids = input_ids[rows[:, None], positions] * is_used
+    row, place = np.nonzero(is_used & (replacements != KEEP))
+    input_ids[row, positions[row, place]] = replacements[row, place]
+
+    return {
+        "input_ids": input_ids,
+        "input_mask": input_mask.astype(np.int32),
+        "segment_ids": segment_ids.astype(np.int32),
+        "masked_lm_positions": positions,
+        "masked_lm_ids": masked_ids,
+        "masked_lm_weights": is_used.astype(np.float32),
+        "next_sentence_labels": instances["is_random_next"][:, None],
+    }

@@ -1,0 +1,334 @@
+"""Records -> batches: one stream of examples, the same for every worker.
+
+The stream goes through all records again and again, each time in another
+order; the order follows from the seed alone. So a place in the stream is one
+number, how many records were seen, whatever the number of workers: each reads
+the whole stream and parses only its share of every batch.
+"""
+
+import contextlib
+import dataclasses
+import gzip
+import math
+import re
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_ref.records.files import open_file, read_records
+
+# A TFRecord: length (8 bytes), its checksum (4), the record, its checksum (4).
+HEADER = struct.Struct("<Q4x")
+FOOTER_SIZE = 4
+CHUNK = 1 << 24
+# Features that hold ids of the vocabulary, in whatever task.
+WORD_IDS = ("input_ids", "masked_lm_ids")
+
+
+@dataclasses.dataclass(frozen=True)
+class Records:
+    """TFRecord files whose examples all have the same features.
+
+    Attributes:
+        paths: the files.
+        schema: features by name, as tf.io.parse_example takes them.
+        num_records: in all files together.
+        vocab_size: ids of words must be smaller.
+        shuffle_buffer: how many are held, serialized, to shuffle among; of
+            smaller data, all.
+    """
+
+    paths: Sequence[str]
+    schema: Mapping[str, tf.io.FixedLenFeature]
+    num_records: int
+    vocab_size: int
+    shuffle_buffer: int = 100_000
+
+
+def find_records(
+    paths: Sequence[str], schema: Mapping, vocab_size: int
+) -> Records:
+    """Counts records and checks each file's first against the schema."""
+    counts = [count_records(path) for path in paths]
+    records = Records(list(paths), schema, sum(counts), vocab_size)
+    if not records.num_records:
+        raise ValueError(
+            f"There is no record in {', '.join(paths)}; training needs at "
+            "least one. Make them with create_pretraining_data.py."
+        )
+    with readable_errors(records):
+        for path, count in zip(paths, counts, strict=True):
+            if count:
+                _check_first_record(path, schema)
+    return records
+
+
+def count_records(path: str) -> int:
+    """Counts the records of a file; raises where it is cut short."""
+    count = 0
+    for _, end, size in _frames(path):
+        if end > size:
+            raise _damage([path])
+        count += 1
+    return count
+
+
+def distribute(
+    strategy: tf.distribute.Strategy,
+    records: Records,
+    batch_size: int,
+    num_batches: int | None = None,
+    **kwargs,
+):
+    """Batches of all replicas together, for the replicas of a strategy.
+
+    Args:
+        batch_size: int. Must be a multiple of the number of replicas.
+        num_batches: int. How many; None: without end.
+        **kwargs: see `stream_batches`.
+    """
+    replicas = strategy.num_replicas_in_sync
+    if batch_size % replicas:
+        raise ValueError(
+            f"A batch of {batch_size} cannot be shared evenly by {replicas} "
+            "replicas; make the batch size a multiple of that."
+        )
+
+    def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        local = replicas // context.num_input_pipelines
+        first = context.input_pipeline_id * local
+        dataset = stream_batches(
+            records,
+            batch_size // replicas,
+            parts=replicas,
+            own_parts=range(first, first + local),
+            **kwargs,
+        )
+        return dataset.take(-1 if num_batches is None else num_batches * local)
+
+    return strategy.distribute_datasets_from_function(make)
+
+
+def stream_batches(
+    records: Records,
+    batch_size: int,
+    seed: int = 0,
+    shuffle: bool = False,
+    records_seen: int = 0,
+    trim_to: int | None = None,
+    parts: int = 1,
+    own_parts: range = range(1),
+) -> tf.data.Dataset:
+    """Batches without end, of one worker.
+
+    Args:
+        batch_size: int. Of one replica.
+        records_seen: int. Where in the stream to begin.
+        trim_to: int. Cut padding that all examples of a batch share, leaving
+            a length that is a multiple of this; None: leave all padding.
+        parts: int. How many replicas share the stream, batch by batch.
+        own_parts: which of them are this worker's.
+    """
+    epochs_seen, offset = divmod(records_seen, records.num_records)
+    stream = (
+        tf.data.Dataset.range(epochs_seen, np.iinfo(np.int64).max)
+        .flat_map(lambda epoch: _one_epoch(records, seed, epoch, shuffle))
+        .skip(offset)
+        .batch(batch_size, drop_remainder=True)
+    )
+    if len(own_parts) < parts:
+
+        def is_ours(i, _):
+            turn = i % parts
+            return (turn >= own_parts.start) & (turn < own_parts.stop)
+
+        stream = stream.enumerate().filter(is_ours).map(lambda _, batch: batch)
+    return _parse_batches(stream, records, trim_to)
+
+
+def batches_in_order(
+    records: Records, batch_size: int, trim_to: int | None = None
+) -> tf.data.Dataset:
+    """Batches of all records, each once, in order; the last may be smaller."""
+    stream = read_records(records.paths).batch(batch_size)
+    return _parse_batches(stream, records, trim_to)
+
+
+def batches_by_length(
+    records: Records, batch_size: int, trim_to: int
+) -> tf.data.Dataset:
+    """Batches of all records, each once, those of one length together.
+
+    So short examples do not pay for long ones. Lengths are as in a trimmed
+    batch; of each length, one batch may be smaller.
+    """
+
+    def length(serialized):
+        schema = {"input_mask": records.schema["input_mask"]}
+        mask = tf.io.parse_single_example(serialized, schema)["input_mask"]
+        return (tf.reduce_sum(mask) + trim_to - 1) // trim_to
+
+    stream = read_records(records.paths).group_by_window(
+        length, lambda _, group: group.batch(batch_size), batch_size
+    )
+    return _parse_batches(stream, records, trim_to)
+
+
+def _parse_batches(
+    stream: tf.data.Dataset, records: Records, trim_to: int | None
+) -> tf.data.Dataset:
+    return stream.map(
+        lambda batch: trim(parse(batch, records), trim_to),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    ).prefetch(tf.data.AUTOTUNE)
+
+
+def parse(serialized, records: Records) -> dict:
+    """A batch of serialized examples -> features, whole numbers as int32."""
+    batch = tf.io.parse_example(serialized, dict(records.schema))
+    words = [batch[name] for name in WORD_IDS if name in batch]
+    largest = tf.reduce_max([tf.reduce_max(ids) for ids in words])
+    check = tf.debugging.Assert(
+        largest < records.vocab_size, ["A record has the id", largest]
+    )
+    with tf.control_dependencies([check]):
+        return {
+            name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
+            for name, value in batch.items()
+        }
+
+
+def trim(batch: dict, multiple: int | None) -> dict:
+    """Cuts off padding that all examples of a batch share."""
+    if multiple is None:
+        return batch
+    mask = batch["input_mask"]
+    longest = tf.reduce_max(mask * tf.range(1, tf.shape(mask)[1] + 1))
+    if "masked_lm_positions" in batch:
+        last = tf.reduce_max(batch["masked_lm_positions"])
+        longest = tf.maximum(longest, last + 1)
+    length = (longest + multiple - 1) // multiple * multiple
+    per_token = ("input_ids", "input_mask", "segment_ids")
+    return {
+        name: value[:, :length] if name in per_token else value
+        for name, value in batch.items()
+    }
+
+
+@contextlib.contextmanager
+def readable_errors(records: Records) -> Iterator[None]:
+    """Says in plain words what is wrong with a record, and where."""
+    try:
+        yield
+    except tf.errors.DataLossError as error:
+        raise _damage(records.paths) from error
+    except tf.errors.InvalidArgumentError as error:
+        if "A record has the id" in str(error):
+            largest = re.search(r"has the id\] \[?(\d+)", str(error))
+            raise ValueError(
+                f"A record has the word id {largest[1]}, but the "
+                f"model's vocab_size is {records.vocab_size}: the records were "
+                "made with another vocabulary than --bert_config_file has."
+            ) from error
+        if "Key: " in str(error):
+            reason = re.search(r"Key: .*", str(error))
+            raise ValueError(
+                "A record does not fit the flags, unlike the first of its "
+                f"file ({reason[0]}); were files of several kinds joined?"
+            ) from error
+        raise
+
+
+def _damage(paths: Sequence[str]) -> ValueError:
+    return ValueError(
+        f"Cannot read {_find_damage(paths)}: it is damaged or cut short. Make "
+        "or copy the file again."
+    )
+
+
+def _find_damage(paths: Sequence[str]) -> str:
+    """Says which record of which file cannot be read."""
+    for path in paths:
+        records = iter(open_file(tf.constant(path)))
+        for count, (position, _, _) in enumerate(_frames(path)):
+            try:
+                next(records)
+            except (tf.errors.OpError, StopIteration):
+                return f"record {count}, at byte {position} of {path}"
+    return f"a record of {', '.join(paths)}"
+
+
+def _one_epoch(records: Records, seed: int, epoch, shuffle: bool):
+    """Goes through all records once, in an order of this epoch's own."""
+    files = tf.data.Dataset.from_tensor_slices(list(records.paths))
+    if not shuffle:
+        return files.flat_map(open_file)
+    # This function's own, else the seed of the process would have a say; and
+    # beside an epoch that is a tensor, TensorFlow cannot do with 0.
+    tf.random.set_seed(seed or -1)
+    num_files = len(records.paths)
+    return (
+        files.shuffle(num_files, seed=epoch)
+        .interleave(
+            open_file,
+            cycle_length=min(num_files, 8),
+            block_length=16,
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
+        .shuffle(min(records.num_records, records.shuffle_buffer), seed=epoch)
+    )
+
+
+def _frames(path: str) -> Iterator[tuple[int, int, int]]:
+    """Where each record begins and ends, and how far the file was read."""
+    with tf.io.gfile.GFile(path, "rb") as raw:
+        file = gzip.GzipFile(fileobj=raw) if path.endswith(".gz") else raw
+        buffer, start, position = b"", 0, 0
+        while True:
+            try:
+                chunk = file.read(CHUNK)
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                raise ValueError(
+                    f"{path} is cut short or damaged: it cannot be "
+                    f"decompressed ({error}). Make or copy the file again."
+                ) from error
+            buffer += chunk
+            size = start + len(buffer)
+            while position + HEADER.size <= size:
+                (length,) = HEADER.unpack_from(buffer, position - start)
+                end = position + HEADER.size + length + FOOTER_SIZE
+                if end > size and chunk:
+                    break
+                yield position, end, size
+                position = end
+            if not chunk:
+                if position < size < position + HEADER.size:
+                    yield position, position + HEADER.size, size
+                return
+            buffer, start = buffer[position - start :], position
+
+
+def _check_first_record(path: str, schema: Mapping) -> None:
+    serialized = next(iter(open_file(tf.constant(path)).take(1)))
+    features = tf.train.Example.FromString(serialized.numpy()).features.feature
+    for name, feature in schema.items():
+        if name not in features:
+            raise ValueError(
+                f"The records of {path} have no feature {name}; they have "
+                f"{', '.join(sorted(features))}. Were they made for another "
+                "task?"
+            )
+        kind = features[name].WhichOneof("kind")
+        found = len(getattr(features[name], kind).value)
+        wanted = math.prod(feature.shape)  # 1 for a scalar, whose shape is []
+        if found != wanted:
+            raise ValueError(
+                f"{name} has {found} values in {path}, but the flags ask for "
+                f"{wanted}; set --max_seq_length and "
+                "--max_predictions_per_seq to what the records were made with."
+            )

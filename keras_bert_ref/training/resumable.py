@@ -1,0 +1,273 @@
+"""A whole training run: where to start, when to save, what to report."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from keras_bert_ref.checkpoints import tf1
+from keras_bert_ref.records import batches as batches_lib
+from keras_bert_ref.training import distribution, loop, progress, state
+
+# How long steps may go unreported, where --log_steps are not reached before.
+REPORT_SECONDS = 15.0
+# What is not a mean over steps but belongs to the last of them.
+INSTANT = ("learning_rate", "gradient_norm")
+
+
+class Interrupted(Exception):
+    """The run was asked to end (SIGTERM); its state is saved."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How to train.
+
+    Attributes:
+        output_dir: for checkpoints, metrics and curves.
+        num_train_steps: the step to end at.
+        batch_size: of all replicas together.
+        steps_per_call: see loop.train.
+        save_steps: steps between checkpoints.
+        keep_checkpoint_max: how many checkpoints to keep; None: all.
+        log_steps: steps between reports.
+    """
+
+    output_dir: str
+    num_train_steps: int
+    batch_size: int
+    seed: int = 0
+    shuffle: bool = True
+    trim_to: int | None = 8
+    jit_compile: bool = False
+    accumulation_steps: int = 1
+    steps_per_call: int = 1
+    save_steps: int = 1000
+    keep_checkpoint_max: int | None = 5
+    log_steps: int = 100
+
+
+def restore(model, optimizer, output_dir: str, init_checkpoint: str | None):
+    """Fills a model from output_dir, else from init_checkpoint, else not.
+
+    Returns:
+        The checkpoint that is resumed, or None.
+    """
+    resumed = state.latest(output_dir)
+    if resumed:
+        logging.info("RESUMING from %s, the newest in output_dir", resumed)
+        if init_checkpoint:
+            logging.info(
+                "--init_checkpoint=%s is not used: a checkpoint in "
+                "--output_dir wins over it",
+                init_checkpoint,
+            )
+        tf1.load(model, resumed, optimizer)
+    elif init_checkpoint:
+        logging.info("STARTING from --init_checkpoint=%s", init_checkpoint)
+        tf1.load(model, init_checkpoint)
+    else:
+        logging.info(
+            "STARTING from random weights: no --init_checkpoint, and no "
+            "checkpoint in %s",
+            output_dir,
+        )
+    return resumed
+
+
+def restore_for_eval(
+    model, output_dir: str, init_checkpoint: str | None
+) -> int:
+    """Fills a model with what there is to evaluate; returns its step."""
+    newest = state.latest(output_dir)
+    prefix = newest or init_checkpoint
+    if not prefix:
+        raise ValueError(
+            f"There is nothing to evaluate: no checkpoint in {output_dir}, "
+            "and no --init_checkpoint."
+        )
+    logging.info("EVALUATING %s", prefix)
+    tf1.load(model, prefix)
+    return state.step_of(newest) if newest else 0
+
+
+def train(
+    strategy: tf.distribute.Strategy,
+    model,
+    optimizer,
+    task: loop.Task,
+    records: batches_lib.Records,
+    plan: Plan,
+    init_checkpoint: str | None = None,
+    loss_scale=None,
+) -> bool:
+    """Trains up to plan.num_train_steps, from wherever it stopped before.
+
+    Returns:
+        Whether there was anything left to do.
+    """
+    resumed = restore(model, optimizer, plan.output_dir, init_checkpoint)
+    records_seen = _restore_extra(resumed, loss_scale)
+    step = int(optimizer.iterations.numpy())
+    if step >= plan.num_train_steps:
+        logging.info(
+            "NOTHING TO TRAIN: %s is at step %d, num_train_steps is %d",
+            resumed,
+            step,
+            plan.num_train_steps,
+        )
+        return False
+    epochs = plan.num_train_steps * plan.batch_size / records.num_records
+    logging.info(
+        "%d records in %d file(s); %d steps of %d are %.2f epochs",
+        records.num_records,
+        len(records.paths),
+        plan.num_train_steps,
+        plan.batch_size,
+        epochs,
+    )
+
+    def save() -> None:
+        if distribution.is_chief(strategy):
+            extra = _extra(records_seen, loss_scale)
+            keep = plan.keep_checkpoint_max
+            state.save(plan.output_dir, model, optimizer, extra, keep)
+
+    if not resumed:
+        save()
+    train_step = loop.make_train_step(
+        model,
+        optimizer,
+        task,
+        plan.seed,
+        plan.jit_compile,
+        plan.accumulation_steps,
+        loss_scale,
+    )
+    batches = batches_lib.distribute(
+        strategy,
+        records,
+        plan.batch_size,
+        seed=plan.seed,
+        shuffle=plan.shuffle,
+        records_seen=records_seen,
+        trim_to=plan.trim_to,
+    )
+    # With loss scaling a gradient may overflow: that step is left out.
+    finite = ("loss",) if loss_scale else ("loss", "gradient_norm")
+    is_chief = distribution.is_chief(strategy)
+    reports = _Reports(plan, step, is_chief, model.config, finite)
+    with (
+        state.watch_for_sigterm() as signals,
+        batches_lib.readable_errors(records),
+    ):
+        steps = loop.train(
+            strategy,
+            train_step,
+            batches,
+            plan.num_train_steps - step,
+            plan.steps_per_call,
+            wants_to_stop=lambda: bool(signals),
+        )
+        for count, metrics, waited in steps:
+            before, step = step, step + count
+            records_seen += count * plan.batch_size
+            reports.add(step, count, metrics, waited)
+            is_last = step == plan.num_train_steps
+            is_stopping = float(metrics["stop"]) > 0
+            is_due = step // plan.save_steps > before // plan.save_steps
+            if is_due or is_last or is_stopping:
+                reports.flush()
+                save()
+            if is_stopping and not is_last:
+                raise Interrupted(
+                    f"Asked to end at step {step} of {plan.num_train_steps}; "
+                    "all is saved, and the same command goes on from there."
+                )
+    return True
+
+
+class _Reports:
+    """Collects metrics on the devices and now and then reports them."""
+
+    def __init__(self, plan: Plan, first_step, is_chief, config, finite):
+        self.plan = plan
+        self.config = config
+        self.finite = finite  # what must be a number
+        self.progress = progress.Progress(
+            plan.output_dir if is_chief else None,
+            first_step,
+            plan.num_train_steps,
+        )
+        self.peak = progress.matmul_peak()
+        self.pending: list[tuple[int, int, dict, float]] = []
+
+    def add(self, step, count, metrics, waited) -> None:
+        self.pending.append((step, count, metrics, waited))
+        is_first = self.progress.pace is None
+        is_due = step - self.progress.last_step >= self.plan.log_steps
+        if is_due or is_first or self.progress.silence() > REPORT_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Fetches what is pending; raises if training has gone astray."""
+        if not self.pending:
+            return
+        steps, counts, metrics, waits = zip(*self.pending, strict=True)
+        self.pending = []
+        fetched = [
+            {name: np.asarray(value) for name, value in m.items()}
+            for m in metrics
+        ]
+        for step, values in zip(steps, fetched, strict=True):
+            for name in self.finite:
+                self._check(step, name, values[name])
+        sequences = sum(counts) * self.plan.batch_size
+        means = {"loss": float(np.mean([m["loss"] for m in fetched]))}
+        for name, value in fetched[-1].items():
+            if value.shape == (2,):
+                means[name] = loop.ratio(sum(m[name] for m in fetched))
+            elif name in INSTANT:
+                means[name] = float(value)
+        length = means.pop("tokens")
+        flops = progress.train_flops_per_token(self.config, length)
+        seconds = self.progress.silence()
+        means["matmul_peak_share"] = (
+            flops * length * sequences / seconds / self.peak
+        )
+        means["input_wait_share"] = sum(waits) / seconds
+        rates = {"sequences": sequences, "tokens": sequences * length}
+        self.progress.report(steps[-1], means, rates)
+
+    def _check(self, step: int, name: str, value) -> None:
+        if not np.isfinite(value):
+            raise FloatingPointError(
+                f"The {name} is {value} at step {step}. The last good "
+                f"checkpoint is {state.latest(self.plan.output_dir)}; go on "
+                "from there with a lower --learning_rate or a longer warm-up."
+            )
+
+
+def _extra(records_seen: int, loss_scale) -> dict:
+    """What a checkpoint holds besides the original's variables."""
+    extra = {state.RECORDS_SEEN: np.int64(records_seen)}
+    if loss_scale is not None:
+        extra[state.LOSS_SCALE] = loss_scale.value.numpy()
+        extra[state.GOOD_STEPS] = loss_scale.good_steps.numpy()
+    return extra
+
+
+def _restore_extra(resumed: str | None, loss_scale) -> int:
+    """Reads that again; returns how many records were seen."""
+    reader = tf.train.load_checkpoint(resumed) if resumed else None
+    if (
+        loss_scale is not None
+        and reader
+        and reader.has_tensor(state.LOSS_SCALE)
+    ):
+        loss_scale.value.assign(reader.get_tensor(state.LOSS_SCALE))
+        loss_scale.good_steps.assign(reader.get_tensor(state.GOOD_STEPS))
+    if reader and reader.has_tensor(state.RECORDS_SEEN):
+        return int(reader.get_tensor(state.RECORDS_SEEN))
+    return 0
