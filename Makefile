@@ -28,7 +28,7 @@ $(VENV)/ready: setup.cfg pyproject.toml requirements/constraints.txt
 
 demo: $(VENV)/ready
 	rm -rf demo_output
-	$(BIN)/python -m keras_bert_ref.samples.demo --output_dir=demo_output
+	$(BIN)/python -m keras_bert_ref.demo --output_dir=demo_output
 
 test: $(VENV)/ready lint wheels
 	$(BIN)/python -m pytest $(TWO_AT_A_TIME) -m "not peers and not beam"

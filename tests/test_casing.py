@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_bert_ref.checkpoints import casing
+from keras_bert_ref import casing
 
 CASED = {"[UNK]": 0, "Word": 1, "word": 2, "<S>": 3}
 UNCASED = {"[UNK]": 0, "word": 1, "<S>": 2}

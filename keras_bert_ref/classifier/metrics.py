@@ -1,6 +1,6 @@
 """The official metrics of GLUE (section 4.1).
 
-As scikit-learn and SciPy define them: where nothing is guessed right F1 is 0,
+As scikit-learn and SciPy define them: where nothing is predicted right F1 is 0,
 Matthews' correlation of a constant is 0, the other correlations of a constant
 are NaN.
 """
@@ -11,36 +11,36 @@ from collections.abc import Sequence
 import numpy as np
 
 
-def accuracy(labels: np.ndarray, guesses: np.ndarray) -> float:
-    """The share of right guesses."""
-    return float(np.mean(labels == guesses))
+def accuracy(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """The share of right predictions."""
+    return float(np.mean(labels == predictions))
 
 
-def f1(labels: np.ndarray, guesses: np.ndarray) -> float:
+def f1(labels: np.ndarray, predictions: np.ndarray) -> float:
     """Harmonic mean of precision and recall of class 1."""
-    hits = np.sum((labels == 1) & (guesses == 1))
-    total = np.sum(labels == 1) + np.sum(guesses == 1)
+    hits = np.sum((labels == 1) & (predictions == 1))
+    total = np.sum(labels == 1) + np.sum(predictions == 1)
     return float(2 * hits / total) if total else 0.0
 
 
-def matthews_correlation(labels: np.ndarray, guesses: np.ndarray) -> float:
-    """Correlation of classes with guesses, of two classes or more."""
-    classes = np.union1d(labels, guesses)
+def matthews_correlation(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Correlation of classes with predictions, of two classes or more."""
+    classes = np.union1d(labels, predictions)
     is_label = (labels[:, None] == classes).astype(float)
-    is_guess = (guesses[:, None] == classes).astype(float)
+    is_pick = (predictions[:, None] == classes).astype(float)
 
     def covariance(x, y):
         return len(x) * np.sum(x * y) - x.sum(axis=0) @ y.sum(axis=0)
 
-    spread = covariance(is_label, is_label) * covariance(is_guess, is_guess)
+    spread = covariance(is_label, is_label) * covariance(is_pick, is_pick)
     if spread == 0:
         return 0.0
-    return float(covariance(is_label, is_guess) / math.sqrt(spread))
+    return float(covariance(is_label, is_pick) / math.sqrt(spread))
 
 
-def pearson(scores: np.ndarray, guesses: np.ndarray) -> float:
+def pearson(scores: np.ndarray, predictions: np.ndarray) -> float:
     """Linear correlation; NaN if either is constant."""
-    x, y = np.asarray(scores, float), np.asarray(guesses, float)
+    x, y = np.asarray(scores, float), np.asarray(predictions, float)
     if np.all(x == x[0]) or np.all(y == y[0]):
         return math.nan
     x, y = x - x.mean(), y - y.mean()
@@ -48,9 +48,9 @@ def pearson(scores: np.ndarray, guesses: np.ndarray) -> float:
     return float(np.clip(product, -1.0, 1.0))
 
 
-def spearman(scores: np.ndarray, guesses: np.ndarray) -> float:
+def spearman(scores: np.ndarray, predictions: np.ndarray) -> float:
     """Linear correlation of ranks."""
-    return pearson(rank(scores), rank(guesses))
+    return pearson(rank(scores), rank(predictions))
 
 
 def rank(values: np.ndarray) -> np.ndarray:
@@ -72,10 +72,10 @@ METRICS = {
 
 
 def score(
-    names: Sequence[str], labels: np.ndarray, guesses: np.ndarray
+    names: Sequence[str], labels: np.ndarray, predictions: np.ndarray
 ) -> dict[str, float]:
-    """Metrics by name, of true and guessed classes or scores."""
-    return {name: METRICS[name](labels, guesses) for name in names}
+    """Metrics by name, of true and predicted classes or scores."""
+    return {name: METRICS[name](labels, predictions) for name in names}
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:

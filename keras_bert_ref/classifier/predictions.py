@@ -4,19 +4,27 @@ import os
 from collections.abc import Sequence
 
 import numpy as np
+from absl import logging
 
-from keras_bert_ref.classifier import metrics
-from keras_bert_ref.classifier import submission as glue_submission
-from keras_bert_ref.classifier.splits import Data
+from keras_bert_ref import files
+from keras_bert_ref.classifier import metrics, submission
+from keras_bert_ref.classifier.published import published_scores
+from keras_bert_ref.classifier.splits import PreparedSplit
 from keras_bert_ref.classifier.tasks import Task
 from keras_bert_ref.records import batches
-from keras_bert_ref.training import loop, state
+from keras_bert_ref.training import loop, trials
 
 
 def evaluate(
-    model, task: Task, splits: Sequence[Data], batch_size: int, trim_to
+    model,
+    task: Task,
+    splits: Sequence[PreparedSplit],
+    *,
+    batch_size: int,
+    length_multiple: int | None,
+    jit_compile: bool = False,
 ) -> dict[str, float]:
-    """Scores a model.
+    """Scores a model; for the arguments see `predict`.
 
     Returns:
         `eval_loss`, the mean over examples, and `eval_<metric>`; `loss`, the
@@ -27,9 +35,15 @@ def evaluate(
     names = dict.fromkeys((*always, *task.metrics))
     results = {}
     for data in splits:
-        logits = predict(model, data, batch_size, trim_to)
+        logits = predict(
+            model,
+            data,
+            batch_size=batch_size,
+            length_multiple=length_multiple,
+            jit_compile=jit_compile,
+        )
         losses = metrics.losses(logits, data.labels)
-        scores = metrics.score(names, data.labels, guess(logits))
+        scores = metrics.score(names, data.labels, choose(logits))
         prefix = f"eval_{data.split.suffix}_".replace("__", "_")
         for name, value in {"loss": np.mean(losses), **scores}.items():
             results[prefix + name] = float(value)
@@ -40,29 +54,63 @@ def evaluate(
     return results
 
 
-def predict(model, data: Data, batch_size: int, trim_to) -> np.ndarray:
-    """Logits of all examples, float32 [N, L]."""
-    dataset = batches.batches_in_order(data.records, batch_size, trim_to)
+def make_scale(task: Task) -> trials.Scale:
+    """What trials of a task are compared by."""
+    names = [
+        f"{split.suffix} {metric}".lstrip()
+        for split in task.dev
+        for metric in task.metrics
+    ]
+    return trials.Scale(
+        title=task.name,
+        best_by=tuple(f"eval_{metric}" for metric in task.metrics),
+        shown={f"eval_{name.replace(' ', '_')}": name for name in names},
+        published=lambda name: published_scores(task.name, name),
+    )
+
+
+def predict(
+    model,
+    data: PreparedSplit,
+    *,
+    batch_size: int,
+    length_multiple: int | None,
+    jit_compile: bool = False,
+) -> np.ndarray:
+    """Logits of all examples, float32 [N, L].
+
+    Args:
+        length_multiple: int. Cut batches to their longest sequence, rounded
+            up to a multiple of this; None: leave all padding.
+        jit_compile: bool. Compile the model with XLA.
+    """
+    dataset = batches.batches_in_order(
+        data.records, batch_size, length_multiple
+    )
+    outputs = loop.predict(model, dataset, jit_compile=jit_compile)
     with batches.readable_errors(data.records):
-        logits = np.concatenate(list(loop.predict(model, dataset)))
+        logits = np.concatenate(list(outputs))
     return logits.astype(np.float32)  # they may be in half precision
 
 
-def guess(logits: np.ndarray) -> np.ndarray:
+def choose(logits: np.ndarray) -> np.ndarray:
     """The likeliest classes, or the scores."""
     return logits[:, 0] if logits.shape[1] == 1 else logits.argmax(axis=1)
 
 
 def write_predictions(
-    output_dir: str, task: Task, data: Data, logits: np.ndarray
+    output_dir: str, task: Task, data: PreparedSplit, logits: np.ndarray
 ) -> None:
     """Writes test_results.tsv: probabilities, or the score, of each example;
     and of a GLUE task the file for a submission."""
     values = logits if task.is_regression else metrics.softmax(logits)
     name = f"test_results_{data.split.suffix}".removesuffix("_") + ".tsv"
+    path = os.path.join(output_dir, name)
     lines = ["\t".join(map(str, row)) + "\n" for row in values]
-    state.replace_file(os.path.join(output_dir, name), "".join(lines))
+    files.replace(path, "".join(lines))
+    logging.info("Predictions for %d examples, in %s.", len(lines), path)
     if data.split.submission:
-        glue_submission.write_submission(
-            output_dir, task, data.split, guess(logits)
+        path = submission.write_submission(
+            output_dir, task, data.split, choose(logits)
         )
+        logging.info("The file for GLUE's server: %s.", path)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_ref import files
 from keras_bert_ref.classifier.tasks import SUBMISSIONS, Split, Task
 
 FOLDER = "submission"
@@ -19,24 +20,21 @@ LOWEST_SCORE, HIGHEST_SCORE = 0.0, 5.0  # of STS-B
 
 
 def write_submission(
-    output_dir: str, task: Task, split: Split, guesses: np.ndarray
+    output_dir: str, task: Task, split: Split, predictions: np.ndarray
 ) -> str:
     """Writes a split's file; returns its path.
 
     Args:
-        guesses: for each example, the number of its class, or a score.
+        predictions: for each example, the number of its class, or a score.
     """
     if task.is_regression:
-        clipped = np.clip(guesses, LOWEST_SCORE, HIGHEST_SCORE)
+        clipped = np.clip(predictions, LOWEST_SCORE, HIGHEST_SCORE)
         answers = [f"{score:.3f}" for score in clipped]
     else:
-        answers = [task.labels[guess] for guess in guesses]
-    folder = os.path.join(output_dir, FOLDER)
-    tf.io.gfile.makedirs(folder)
-    path = os.path.join(folder, f"{split.submission}.tsv")
+        answers = [task.labels[index] for index in predictions]
+    path = os.path.join(output_dir, FOLDER, f"{split.submission}.tsv")
     lines = [f"{i}\t{answer}\n" for i, answer in enumerate(answers)]
-    with tf.io.gfile.GFile(path, "w") as file:
-        file.write("index\tprediction\n" + "".join(lines))
+    files.replace(path, "index\tprediction\n" + "".join(lines))
     return path
 
 
@@ -60,14 +58,14 @@ def zip_submissions(zip_file: str, output_dirs: Sequence[str]) -> list[str]:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(found):
-            with tf.io.gfile.GFile(found[name], "rb") as file:
-                archive.writestr(name, file.read())
-    with tf.io.gfile.GFile(zip_file, "wb") as file:
-        file.write(content.getvalue())
+            archive.writestr(name, files.read(found[name]))
+    files.replace(zip_file, content.getvalue())
     return [name for name in SUBMISSIONS if f"{name}.tsv" not in found]
 
 
-def main(arguments: Sequence[str]) -> None:
+def main() -> None:
+    """The command."""
+    arguments = sys.argv[1:]
     if len(arguments) < 2:
         sys.exit(__doc__)
     zip_file, *output_dirs = arguments
@@ -81,4 +79,4 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

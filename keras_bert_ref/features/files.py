@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_ref.records.files import open_outputs, unfinished
+from keras_bert_ref.files import unfinished
+from keras_bert_ref.records.files import open_outputs
 from keras_bert_ref.tokenization import FullTokenizer
 
 Write = Callable[[list[int], np.ndarray], None]

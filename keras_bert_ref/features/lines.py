@@ -43,10 +43,10 @@ def split_pair(line: str) -> tuple[str, str | None]:
 
 
 def pad_lines(
-    lines: Sequence[EncodedLine], trim_to: int, max_seq_length: int
+    lines: Sequence[EncodedLine], length_multiple: int, max_seq_length: int
 ) -> dict[str, np.ndarray]:
-    """Makes a batch: int32 [lines, T], T a multiple of `trim_to` or
+    """Makes a batch: int32 [lines, T], T a multiple of `length_multiple` or
     max_seq_length."""
     longest = max(len(line.input_ids) for line in lines)
-    length = -(-longest // trim_to) * trim_to
+    length = -(-longest // length_multiple) * length_multiple
     return pad_rows(lines, min(length, max_seq_length))

@@ -22,8 +22,8 @@ from keras_bert_ref.pretraining.shards import (
     split_documents,
 )
 from keras_bert_ref.pretraining.summary import Summary
-from keras_bert_ref.pretraining.text_files import count_bytes, read_blocks
 from keras_bert_ref.records.files import split_output
+from keras_bert_ref.text_files import count_bytes, read_blocks
 from keras_bert_ref.tokenization import FullTokenizer
 
 # A document's file and place in it, its tokens and sentence lengths.

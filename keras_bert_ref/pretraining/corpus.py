@@ -10,32 +10,18 @@ travel through files and processes in the same form.
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import functools
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from absl import logging
 
+from keras_bert_ref.bars import progress_bar
+from keras_bert_ref.records.parallel import map_in_order
+from keras_bert_ref.text_files import Block, count_bytes, read_blocks
 from keras_bert_ref.tokenization import FullTokenizer
-
-
-class Block(NamedTuple):
-    """Whole lines of a file, from line `first_line` on, counting from 1."""
-
-    path: str
-    first_line: int
-    text: bytes
-
-    def decode(self) -> str:
-        """The text; raises with file and line where it is not UTF-8."""
-        try:
-            return self.text.decode()
-        except UnicodeDecodeError as error:
-            line = self.first_line + self.text.count(b"\n", 0, error.start)
-            raise ValueError(
-                f"Text must be UTF-8, but line {line} of {self.path} is not "
-                f"(byte {self.text[error.start]:#x}: {error.reason}); convert "
-                "the file, for example with iconv."
-            ) from None
 
 
 class Encoded(NamedTuple):
@@ -101,3 +87,48 @@ def encode_block(tokenizer: FullTokenizer, block: Block) -> Encoded:
 def id_type(vocab: Mapping[str, int]) -> type[np.unsignedinteger]:
     """The smallest type that holds every id."""
     return np.uint16 if max(vocab.values()) < 1 << 16 else np.uint32
+
+
+def encode_files(
+    paths: Sequence[str], tokenizer: FullTokenizer, num_workers: int
+) -> Iterator[tuple[int, Encoded]]:
+    """Tokenizes files in order, and shows how far it has come.
+
+    Yields:
+        index: of the file in `paths`.
+        encoded: text of the next block of that file.
+    """
+    blocks, same_blocks = itertools.tee(
+        (index, block)
+        for index, path in enumerate(paths)
+        for block in read_blocks(path)
+    )
+    encoded_blocks = map_in_order(
+        functools.partial(encode_block, tokenizer),
+        (block for _, block in blocks),
+        num_workers,
+    )
+    with progress_bar(
+        desc="tokenizing", total=count_bytes(paths), unit="B", unit_scale=True
+    ) as bar:
+        for encoded, (index, block) in zip(
+            encoded_blocks, same_blocks, strict=True
+        ):
+            bar.update(len(block.text) + 1)
+            yield index, encoded
+
+
+def check_documents(count: int, next_sentence_pairs: bool) -> None:
+    """Refuses an empty corpus and warns of one that makes poor pairs."""
+    if count == 0:
+        raise ValueError(
+            "A corpus needs text, but --input_file has 0 documents with "
+            "tokens; check the files: one sentence a line, a blank line "
+            "between documents."
+        )
+    if count == 1 and next_sentence_pairs:
+        logging.warning(
+            "Next-sentence prediction needs 2 documents or more, but the "
+            "corpus has 1: what should be a random next segment will come "
+            "from that same document. Put a blank line between documents."
+        )

@@ -8,7 +8,12 @@ import functools
 import random
 from collections.abc import Iterator
 
-from keras_bert_ref.pretraining.corpus import Corpus
+from keras_bert_ref.bars import progress_bar
+from keras_bert_ref.pretraining.corpus import (
+    Corpus,
+    check_documents,
+    encode_files,
+)
 from keras_bert_ref.pretraining.features import BATCH_SIZE, make_records
 from keras_bert_ref.pretraining.instances import sample_instances
 from keras_bert_ref.pretraining.settings import Settings
@@ -16,9 +21,7 @@ from keras_bert_ref.pretraining.summary import (
     Summary,
     count_corpus,
     count_instances,
-    progress_bar,
 )
-from keras_bert_ref.pretraining.text_files import check_documents, encode_files
 from keras_bert_ref.records.parallel import map_in_order
 from keras_bert_ref.tokenization import FullTokenizer
 

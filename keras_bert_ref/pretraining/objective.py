@@ -1,19 +1,21 @@
-"""Pre-training as a task of the engine."""
+"""The objective of pre-training: masked words and next sentences."""
 
 import tensorflow as tf
 
 from keras_bert_ref import losses
-from keras_bert_ref.training.loop import Task
-from keras_bert_ref.training.sums import is_right, mean, mean_length
+from keras_bert_ref.training.objective import (
+    Objective,
+    count_examples,
+    is_right,
+    mean,
+    mean_length,
+)
 
 
 def count(batch) -> dict:
     """What the losses divide by."""
-    examples = tf.shape(batch["input_ids"])[0]
-    return {
-        "masked_words": tf.reduce_sum(batch["masked_lm_weights"]),
-        "examples": tf.cast(examples, tf.float32),
-    }
+    words = tf.reduce_sum(batch["masked_lm_weights"])
+    return {"masked_words": words, **count_examples(batch)}
 
 
 def loss(outputs, batch, totals):
@@ -43,4 +45,6 @@ def metrics(outputs, batch) -> dict:
     }
 
 
-TASK = Task(count, loss, metrics)
+PRETRAINING = Objective(
+    count, loss, metrics, ("masked_lm_accuracy", "next_sentence_accuracy")
+)

@@ -15,7 +15,14 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from absl import logging
 
-from keras_bert_ref.pretraining.corpus import Corpus, Encoded, id_type
+from keras_bert_ref.bars import progress_bar
+from keras_bert_ref.pretraining.corpus import (
+    Corpus,
+    Encoded,
+    check_documents,
+    encode_files,
+    id_type,
+)
 from keras_bert_ref.pretraining.settings import Settings
 from keras_bert_ref.pretraining.shards import (
     SHARD_BYTES,
@@ -24,13 +31,9 @@ from keras_bert_ref.pretraining.shards import (
     sample_shard,
     split_documents,
 )
-from keras_bert_ref.pretraining.summary import Summary, progress_bar
-from keras_bert_ref.pretraining.text_files import (
-    check_documents,
-    count_bytes,
-    encode_files,
-)
+from keras_bert_ref.pretraining.summary import Summary
 from keras_bert_ref.records.parallel import map_in_order
+from keras_bert_ref.text_files import count_bytes
 from keras_bert_ref.tokenization import FullTokenizer
 
 BUFFERED_TOKENS = 1 << 22

@@ -1,22 +1,17 @@
 """What a run of the generator made, for people to read."""
 
 import contextlib
-import functools
 import time
 from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
-import tqdm
 
 from keras_bert_ref.pretraining.corpus import Corpus
 from keras_bert_ref.pretraining.settings import Settings
 
 # A vocabulary that fits its text leaves well under one token in a hundred.
 HIGH_UNKNOWN_SHARE = 0.05
-
-# Once a second is enough, in log files above all.
-progress_bar = functools.partial(tqdm.tqdm, mininterval=1)
 
 
 class Summary:

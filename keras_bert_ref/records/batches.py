@@ -118,7 +118,7 @@ def stream_batches(
     seed: int = 0,
     shuffle: bool = False,
     records_seen: int = 0,
-    trim_to: int | None = None,
+    length_multiple: int | None = None,
     parts: int = 1,
     own_parts: range = range(1),
 ) -> tf.data.Dataset:
@@ -127,8 +127,9 @@ def stream_batches(
     Args:
         batch_size: int. Of one replica.
         records_seen: int. Where in the stream to begin.
-        trim_to: int. Cut padding that all examples of a batch share, leaving
-            a length that is a multiple of this; None: leave all padding.
+        length_multiple: int. Cut padding that all examples of a batch share,
+            leaving a length that is a multiple of this; None: leave all
+            padding.
         parts: int. How many replicas share the stream, batch by batch.
         own_parts: which of them are this worker's.
     """
@@ -146,19 +147,19 @@ def stream_batches(
             return (turn >= own_parts.start) & (turn < own_parts.stop)
 
         stream = stream.enumerate().filter(is_ours).map(lambda _, batch: batch)
-    return _parse_batches(stream, records, trim_to)
+    return _parse_batches(stream, records, length_multiple)
 
 
 def batches_in_order(
-    records: Records, batch_size: int, trim_to: int | None = None
+    records: Records, batch_size: int, length_multiple: int | None = None
 ) -> tf.data.Dataset:
     """Batches of all records, each once, in order; the last may be smaller."""
     stream = read_records(records.paths).batch(batch_size)
-    return _parse_batches(stream, records, trim_to)
+    return _parse_batches(stream, records, length_multiple)
 
 
 def batches_by_length(
-    records: Records, batch_size: int, trim_to: int
+    records: Records, batch_size: int, length_multiple: int
 ) -> tf.data.Dataset:
     """Batches of all records, each once, those of one length together.
 
@@ -169,19 +170,19 @@ def batches_by_length(
     def length(serialized):
         schema = {"input_mask": records.schema["input_mask"]}
         mask = tf.io.parse_single_example(serialized, schema)["input_mask"]
-        return (tf.reduce_sum(mask) + trim_to - 1) // trim_to
+        return (tf.reduce_sum(mask) + length_multiple - 1) // length_multiple
 
     stream = read_records(records.paths).group_by_window(
         length, lambda _, group: group.batch(batch_size), batch_size
     )
-    return _parse_batches(stream, records, trim_to)
+    return _parse_batches(stream, records, length_multiple)
 
 
 def _parse_batches(
-    stream: tf.data.Dataset, records: Records, trim_to: int | None
+    stream: tf.data.Dataset, records: Records, length_multiple: int | None
 ) -> tf.data.Dataset:
     return stream.map(
-        lambda batch: trim(parse(batch, records), trim_to),
+        lambda batch: trim(parse(batch, records), length_multiple),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
     ).prefetch(tf.data.AUTOTUNE)

@@ -6,11 +6,12 @@ A file whose name ends in .gz is compressed, in writing as in reading.
 import collections
 import contextlib
 import itertools
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import tensorflow as tf
+
+from keras_bert_ref.files import unfinished
 
 
 def expand_outputs(names: str) -> list[str]:
@@ -55,7 +56,7 @@ def open_outputs(
 ) -> Iterator[Callable[[Iterable[bytes]], None]]:
     """Yields a function that deals records out to the files in turn.
 
-    The files appear when all are whole: see `unfinished`.
+    The files appear when all are whole.
     """
     with unfinished(paths) as names:
         writers = [
@@ -71,46 +72,6 @@ def open_outputs(
         yield write
         for writer in writers:
             writer.close()
-
-
-@contextlib.contextmanager
-def unfinished(paths: Sequence[str]) -> Iterator[list[str]]:
-    """Yields the names to write files under.
-
-    Files get their own names only when all are whole. Until then they have
-    others, which no pattern for the finished files matches; an error or an
-    interruption removes them.
-    """
-    names = [_unfinished_name(path) for path in paths]
-    try:
-        for path in paths:
-            _check_writable(path)
-        yield names
-        for name, path in zip(names, paths, strict=True):
-            tf.io.gfile.rename(name, path, overwrite=True)
-    finally:
-        for name in filter(tf.io.gfile.exists, names):
-            tf.io.gfile.remove(name)
-
-
-def _unfinished_name(path: str) -> str:
-    folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name}.unfinished")
-
-
-def _check_writable(path: str) -> None:
-    """Raises now what would else come to light after hours of work."""
-    try:
-        if tf.io.gfile.isdir(path):
-            raise OSError("it is a folder")
-        tf.io.gfile.makedirs(os.path.dirname(path) or ".")
-        with tf.io.gfile.GFile(_unfinished_name(path), "w") as file:
-            file.write("")
-    except (OSError, tf.errors.OpError) as error:
-        raise ValueError(
-            f"Every output file must be writable, but {path} is not "
-            f"({error}); choose another place."
-        ) from None
 
 
 def read_records(paths: Sequence[str]) -> tf.data.Dataset:

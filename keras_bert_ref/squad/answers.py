@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_ref.records.files import unfinished
+from keras_bert_ref.files import unfinished
+from keras_bert_ref.squad.examples import SquadExample
 from keras_bert_ref.squad.spans import RawResult, Span, Windows, rank_spans
 from keras_bert_ref.squad.text import get_final_text, join_pieces
-from keras_bert_ref.squad.tokens import SquadExample
 from keras_bert_ref.squad.windows import InputFeatures
 
 ENTRIES_PER_WRITE = 256

@@ -1,4 +1,4 @@
-"""Files of SQuAD: questions in, records out (paper, sections 4.2 and 4.3).
+"""SQuAD's files -> questions about paragraphs (sections 4.2 and 4.3).
 
 Any data in SQuAD's format will do: articles made of paragraphs, each with a
 context and questions about it.
@@ -6,35 +6,48 @@ context and questions about it.
 
 import bisect
 import collections
-import contextlib
+import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import numpy as np
-import tensorflow as tf
 from absl import logging
 
-from keras_bert_ref.records.batches import Records, count_records
-from keras_bert_ref.records.files import open_outputs
-from keras_bert_ref.records.padding import pad_rows
-from keras_bert_ref.records.serialization import serialize
-from keras_bert_ref.squad.tokens import SquadExample
-from keras_bert_ref.squad.windows import (
-    InputFeatures,
-    convert_examples_to_features,
-)
-from keras_bert_ref.tokenization import FullTokenizer, whitespace_tokenize
+from keras_bert_ref import files
+from keras_bert_ref.tokenization import whitespace_tokenize
 
 # Only these five end a word, whatever else Unicode holds for white space.
 _WORD = re.compile("[^ \t\r\n\u202f]+")
-RECORDS_PER_WRITE = 1024
+
+
+@dataclasses.dataclass(slots=True)
+class SquadExample:
+    """A question about a paragraph; the last four are for training.
+
+    Attributes:
+        qas_id: str. The id of the question.
+        question_text: str.
+        doc_tokens: the words of the paragraph; one list for all questions
+            about it.
+        orig_answer_text: str; "" if there is no answer.
+        start_position: int. The answer's first word in `doc_tokens`; -1 if
+            there is no answer.
+        end_position: int. Likewise its last word.
+        is_impossible: bool. There is no answer.
+    """
+
+    qas_id: str
+    question_text: str
+    doc_tokens: list[str]
+    orig_answer_text: str | None = None
+    start_position: int | None = None
+    end_position: int | None = None
+    is_impossible: bool = False
 
 
 def read_articles(input_file: str) -> list[dict]:
     """Returns the articles of a file in SQuAD's format."""
-    with tf.io.gfile.GFile(input_file, "rb") as file:
-        content = file.read()
+    content = files.read(input_file)
     try:
         return json.loads(content)["data"]
     except (ValueError, TypeError, KeyError) as error:
@@ -111,8 +124,9 @@ def _make_examples(
                     if not _add_answer(
                         example,
                         question.get("answers", []),
-                        word_starts,
-                        len(paragraph["context"]),
+                        word_starts=word_starts,
+                        context_length=len(paragraph["context"]),
+                        may_be_impossible=version_2_with_negative,
                     ):
                         continue
                 yield example
@@ -121,8 +135,10 @@ def _make_examples(
 def _add_answer(
     example: SquadExample,
     answers: Sequence[Mapping],
+    *,
     word_starts: Sequence[int],
     context_length: int,
+    may_be_impossible: bool,
 ) -> bool:
     """Adds the answer in words; returns False if it is not there."""
     if example.is_impossible:
@@ -130,10 +146,12 @@ def _add_answer(
         example.start_position = example.end_position = -1
         return True
     if len(answers) != 1:
+        fix = "if some questions are impossible, set --version_2_with_negative"
+        if may_be_impossible:
+            fix = 'if it is impossible, set its "is_impossible" to true'
         raise ValueError(
             "A training question needs exactly 1 answer, but question "
-            f"{example.qas_id} has {len(answers)}; keep one or, if some "
-            "questions are impossible, set --version_2_with_negative."
+            f"{example.qas_id} has {len(answers)}; keep one or, {fix}."
         )
     text, offset = answers[0]["text"], answers[0]["answer_start"]
     end = offset + len(text)
@@ -164,102 +182,3 @@ def _check_ids(names: Iterable[str]) -> None:
                 "Every question needs an id of its own, but question "
                 f"{name} is there {count} times; rename or drop all but one."
             )
-
-
-def write_records(
-    path: str,
-    examples: Sequence[SquadExample],
-    tokenizer: FullTokenizer,
-    max_seq_length: int,
-    doc_stride: int,
-    max_query_length: int,
-    is_training: bool,
-    keep: Callable[[InputFeatures], object] | None = None,
-) -> Records:
-    """Writes the windows of all examples; hands each to `keep` as well.
-
-    For the other arguments see `convert_examples_to_features`.
-    """
-    with open_feature_writer(path, is_training, max_seq_length) as write:
-
-        def write_and_keep(feature: InputFeatures) -> None:
-            write(feature)
-            keep(feature)
-
-        convert_examples_to_features(
-            examples,
-            tokenizer,
-            max_seq_length,
-            doc_stride,
-            max_query_length,
-            is_training,
-            write_and_keep if keep else write,
-        )
-    num_records = count_records(path)
-    return Records(
-        [path],
-        make_schema(max_seq_length, is_training),
-        num_records,
-        vocab_size=1 + max(tokenizer.inv_vocab),
-        shuffle_buffer=num_records,
-    )
-
-
-@contextlib.contextmanager
-def open_feature_writer(
-    output_file: str, is_training: bool, max_seq_length: int
-) -> Iterator[Callable[[InputFeatures], None]]:
-    """Yields a function that writes one feature after the other as records.
-
-    Pass it to `convert_examples_to_features` as `output_fn`; features need
-    not be held in memory. The file appears when all are written.
-    """
-    with open_outputs([output_file]) as write:
-        pending = []
-
-        def flush() -> None:
-            if pending:
-                batch = pad_features(pending, is_training, max_seq_length)
-                write(serialize(batch))
-                pending.clear()
-
-        def process_feature(feature: InputFeatures) -> None:
-            pending.append(feature)
-            if len(pending) == RECORDS_PER_WRITE:
-                flush()
-
-        yield process_feature
-        flush()
-
-
-def pad_features(
-    features: Sequence[InputFeatures], is_training: bool, max_seq_length: int
-) -> dict[str, np.ndarray]:
-    """Makes a batch: arrays [N, max_seq_length], and [N, 1] of one number."""
-    batch = pad_rows(features, max_seq_length)
-    numbers = {"unique_ids": [f.unique_id for f in features]}
-    if is_training:
-        numbers["start_positions"] = [f.start_position for f in features]
-        numbers["end_positions"] = [f.end_position for f in features]
-        numbers["is_impossible"] = [f.is_impossible for f in features]
-    for name, values in numbers.items():
-        batch[name] = np.array(values, np.int32)[:, None]
-    return batch
-
-
-def make_schema(
-    max_seq_length: int, is_training: bool
-) -> dict[str, tf.io.FixedLenFeature]:
-    """What `tf.io.parse_example` must know of the records."""
-    sequence = tf.io.FixedLenFeature([max_seq_length], tf.int64)
-    number = tf.io.FixedLenFeature([], tf.int64)
-    schema = {
-        "unique_ids": number,
-        "input_ids": sequence,
-        "input_mask": sequence,
-        "segment_ids": sequence,
-    }
-    if is_training:
-        for name in ("start_positions", "end_positions", "is_impossible"):
-            schema[name] = number
-    return schema

@@ -3,7 +3,7 @@
 import collections
 
 from keras_bert_ref.records.parallel import run_apart
-from keras_bert_ref.squad import examples as squad
+from keras_bert_ref.squad import examples
 
 PREFIX = "tfds"
 
@@ -21,7 +21,7 @@ def read_articles(
     """
     kind, _, folder = source.partition(":")
     if kind != PREFIX:
-        return squad.read_articles(source)
+        return examples.read_articles(source)
     name = "squad/v2.0" if version_2_with_negative else "squad/v1.1"
     return run_apart(_read_articles, name, split, folder or None)
 

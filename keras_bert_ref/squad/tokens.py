@@ -4,7 +4,6 @@ All questions about a paragraph share its list of words, so that a paragraph
 is tokenized once.
 """
 
-import dataclasses
 import functools
 import itertools
 import os
@@ -14,34 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_bert_ref.records.parallel import map_in_order
+from keras_bert_ref.squad.examples import SquadExample
 from keras_bert_ref.tokenization import FullTokenizer
 
 TEXTS_PER_TASK = 5_000
-
-
-@dataclasses.dataclass(slots=True)
-class SquadExample:
-    """A question about a paragraph; the last four are for training.
-
-    Attributes:
-        qas_id: str. The id of the question.
-        question_text: str.
-        doc_tokens: the words of the paragraph; one list for all questions
-            about it.
-        orig_answer_text: str; "" if there is no answer.
-        start_position: int. The answer's first word in `doc_tokens`; -1 if
-            there is no answer.
-        end_position: int. Likewise its last word.
-        is_impossible: bool. There is no answer.
-    """
-
-    qas_id: str
-    question_text: str
-    doc_tokens: list[str]
-    orig_answer_text: str | None = None
-    start_position: int | None = None
-    end_position: int | None = None
-    is_impossible: bool = False
 
 
 class EncodedExample(NamedTuple):

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_bert_ref.squad.tokens import SquadExample, encode_examples
+from keras_bert_ref.squad.examples import SquadExample
+from keras_bert_ref.squad.tokens import encode_examples
 from keras_bert_ref.tokenization import (
     FullTokenizer,
     convert_ids_to_tokens,

@@ -50,9 +50,11 @@ def choose_strategy(devices: Devices) -> tf.distribute.Strategy:
         strategy = tf.distribute.MirroredStrategy(_replica_names(devices))
     else:
         strategy = tf.distribute.get_strategy()
+    replicas = strategy.num_replicas_in_sync
     logging.info(
-        "Training on %d replica(s), %s: %s",
-        strategy.num_replicas_in_sync,
+        "Running on %d %s (%s: %s).",
+        replicas,
+        "replica" if replicas == 1 else "replicas",
         kind,
         reason,
     )
@@ -68,6 +70,15 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
     if is_worker and "chief" in resolver.cluster_spec().jobs:
         return False
     return resolver.task_id in (None, 0)
+
+
+def num_workers(strategy: tf.distribute.Strategy) -> int:
+    """How many processes train together."""
+    resolver = strategy.cluster_resolver
+    if resolver is None or isinstance(strategy, tf.distribute.TPUStrategy):
+        return 1
+    jobs = resolver.cluster_spec().as_dict()
+    return sum(len(jobs.get(job, ())) for job in ("chief", "worker")) or 1
 
 
 def _choose_kind(devices: Devices) -> tuple[str, str]:

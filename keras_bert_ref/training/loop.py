@@ -1,4 +1,4 @@
-"""The training engine: train, evaluate, predict.
+"""The training engine: steps, evaluation, prediction.
 
 A step is the same on one device, many replicas and many hosts: each replica
 takes its part of the batch, losses divide by counts of the whole batch, and
@@ -6,35 +6,24 @@ gradients are summed over replicas before they are clipped. So N replicas
 compute what one computes on the whole batch.
 """
 
+import collections
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_ref.optimization import clip_gradients, sum_over_replicas
-
-
-class Task(NamedTuple):
-    """What a step has to know of its task.
-
-    Attributes:
-        count: batch -> what the losses divide by, as a dictionary of sums.
-        loss: outputs, batch, counts of the whole batch -> this part's loss.
-        metrics: outputs, batch -> {name: [sum, count]}, as float [2].
-    """
-
-    count: Callable
-    loss: Callable
-    metrics: Callable
+from keras_bert_ref.training.distribution import num_workers
+from keras_bert_ref.training.objective import Objective
 
 
 def make_train_step(
     model,
     optimizer,
-    task: Task,
+    objective: Objective,
+    *,
     seed: int = 0,
     jit_compile: bool = False,
     accumulation_steps: int = 1,
@@ -47,14 +36,14 @@ def make_train_step(
     def forward_backward(batch, totals, draw, scale):
         with tf.GradientTape() as tape:
             outputs = call_with_seed(model, batch, seed, draw)
-            loss = task.loss(outputs, batch, totals)
+            loss = objective.loss(outputs, batch, totals)
             scaled_loss = loss * scale
         grads = tape.gradient(scaled_loss, variables)
-        metrics = {"loss": loss, **task.metrics(outputs, batch)}
+        metrics = {"loss": loss, **objective.metrics(outputs, batch)}
         return metrics, grads
 
     def train_step(batch):
-        totals = _sum_dict_over_replicas(task.count(batch))
+        totals = _sum_dict_over_replicas(objective.count(batch))
         # A new tf.function each time: a trace belongs to one replica.
         compute = tf.function(forward_backward, jit_compile=jit_compile)
         draw = _first_draw(optimizer.iterations, accumulation_steps)
@@ -77,26 +66,27 @@ def make_train_step(
     return train_step
 
 
-def train(
+def take_steps(
     strategy: tf.distribute.Strategy,
     train_step: Callable,
     batches: tf.data.Dataset,
+    *,
     num_steps: int,
     steps_per_call: int = 1,
     wants_to_stop: Callable[[], bool] = lambda: False,
-) -> Iterator[tuple[int, dict, float]]:
-    """Takes steps, one after the other.
+) -> Iterator[tuple[int, dict, float, bool]]:
+    """Takes steps, one after the other, without waiting for their results.
 
     Args:
         batches: a dataset for the strategy's replicas, without end.
         steps_per_call: int. Steps that run on the devices without coming
             back; only the last one's metrics are seen.
-        wants_to_stop: whether this worker was asked to end. The metric `stop`
-            counts such workers, so that all of them see it at the same step.
+        wants_to_stop: whether this worker was asked to end.
 
     Yields:
         How many steps were taken just now; metrics, not yet fetched from the
-        devices; seconds spent waiting for the batch.
+        devices; seconds spent waiting for the batch; whether to stop, the
+        same on all workers.
     """
 
     def step_and_vote(batch, vote):
@@ -119,10 +109,12 @@ def train(
         return run(next(iterator), vote)
 
     iterator = iter(batches)
+    votes = _Votes(strategy)
     done = 0
     while done < num_steps:
         count = min(steps_per_call, num_steps - done)
-        vote = tf.constant(float(wants_to_stop()))
+        is_asked = wants_to_stop()
+        vote = tf.constant(float(is_asked))
         start = time.perf_counter()
         if count == 1:
             batch = next(iterator)
@@ -132,32 +124,56 @@ def train(
             waited = 0.0
             metrics = run_many(iterator, tf.constant(count), vote)
         done += count
-        yield count, metrics, waited
+        yield count, metrics, waited, votes.count(metrics.pop("stop"), is_asked)
+
+
+class _Votes:
+    """Whether to stop: one answer for all workers, at the same step.
+
+    A process that trains alone asks itself. Several workers add up their
+    votes on the devices; each looks at the sum of some calls ago, which is
+    there by now, so that nobody waits for steps that were only just queued.
+    """
+
+    CALLS_AGO = 4
+
+    def __init__(self, strategy: tf.distribute.Strategy):
+        self.is_alone = num_workers(strategy) == 1
+        self.pending = collections.deque()
+
+    def count(self, votes, is_asked: bool) -> bool:
+        if self.is_alone:
+            return is_asked
+        self.pending.append(votes)
+        if len(self.pending) <= self.CALLS_AGO:
+            return False
+        return float(self.pending.popleft()) > 0
 
 
 def evaluate(
     strategy: tf.distribute.Strategy,
     model,
-    task: Task,
+    objective: Objective,
     batches: tf.data.Dataset,
+    *,
     jit_compile: bool = False,
 ) -> dict[str, float]:
     """Scores a model on batches.
 
     Returns:
-        `loss`, the mean of the batches' losses; and each metric of the task,
-        its sum over all batches divided by its count.
+        `loss`, the mean of the batches' losses; and each metric of the
+        objective, its sum over all batches divided by its count.
     """
 
     def eval_step(batch):
-        totals = _sum_dict_over_replicas(task.count(batch))
+        totals = _sum_dict_over_replicas(objective.count(batch))
         compute = tf.function(
             lambda batch: model(batch, training=False), jit_compile=jit_compile
         )
         outputs = compute(batch)
-        loss = task.loss(outputs, batch, totals)
+        loss = objective.loss(outputs, batch, totals)
         return _sum_dict_over_replicas(
-            {"loss": loss, **task.metrics(outputs, batch)}
+            {"loss": loss, **objective.metrics(outputs, batch)}
         )
 
     @tf.function(input_signature=(batches.element_spec,))
@@ -174,12 +190,14 @@ def evaluate(
     return {"loss": float(np.mean(losses)), **means}
 
 
-def predict(model, batches: tf.data.Dataset) -> Iterator:
+def predict(
+    model, batches: tf.data.Dataset, *, jit_compile: bool = False
+) -> Iterator:
     """Yields a model's outputs as arrays, batch by batch, in order."""
-    run = tf.function(
-        lambda batch: model(batch, training=False),
-        input_signature=(batches.element_spec,),
+    compute = tf.function(
+        lambda batch: model(batch, training=False), jit_compile=jit_compile
     )
+    run = tf.function(compute, input_signature=(batches.element_spec,))
     for batch in batches:
         yield tf.nest.map_structure(lambda x: x.numpy(), run(batch))
 

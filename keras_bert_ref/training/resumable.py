@@ -1,5 +1,6 @@
-"""A whole training run: where to start, when to save, what to report."""
+"""Training that can be killed: where to start, when to save, what to report."""
 
+import contextlib
 import dataclasses
 
 import numpy as np
@@ -7,17 +8,21 @@ import tensorflow as tf
 from absl import logging
 
 from keras_bert_ref.checkpoints import tf1
+from keras_bert_ref.interruption import Interrupted, watch_for_sigterm
 from keras_bert_ref.records import batches as batches_lib
-from keras_bert_ref.training import distribution, loop, progress, state
+from keras_bert_ref.training import (
+    distribution,
+    loop,
+    progress,
+    state,
+    throughput,
+)
+from keras_bert_ref.training.objective import Objective
 
 # How long steps may go unreported, where --log_steps are not reached before.
 REPORT_SECONDS = 15.0
 # What is not a mean over steps but belongs to the last of them.
 INSTANT = ("learning_rate", "gradient_norm")
-
-
-class Interrupted(Exception):
-    """The run was asked to end (SIGTERM); its state is saved."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +33,9 @@ class Plan:
         output_dir: for checkpoints, metrics and curves.
         num_train_steps: the step to end at.
         batch_size: of all replicas together.
-        steps_per_call: see loop.train.
+        length_multiple: cut batches to their longest sequence, rounded up to
+            a multiple of this; None: leave all padding.
+        steps_per_call: see loop.take_steps.
         save_steps: steps between checkpoints.
         keep_checkpoint_max: how many checkpoints to keep; None: all.
         log_steps: steps between reports.
@@ -39,7 +46,7 @@ class Plan:
     batch_size: int
     seed: int = 0
     shuffle: bool = True
-    trim_to: int | None = 8
+    length_multiple: int | None = 8
     jit_compile: bool = False
     accumulation_steps: int = 1
     steps_per_call: int = 1
@@ -56,21 +63,21 @@ def restore(model, optimizer, output_dir: str, init_checkpoint: str | None):
     """
     resumed = state.latest(output_dir)
     if resumed:
-        logging.info("RESUMING from %s, the newest in output_dir", resumed)
+        logging.info("RESUMING from %s, the newest in output_dir.", resumed)
         if init_checkpoint:
             logging.info(
                 "--init_checkpoint=%s is not used: a checkpoint in "
-                "--output_dir wins over it",
+                "--output_dir wins over it.",
                 init_checkpoint,
             )
         tf1.load(model, resumed, optimizer)
     elif init_checkpoint:
-        logging.info("STARTING from --init_checkpoint=%s", init_checkpoint)
+        logging.info("STARTING from --init_checkpoint=%s.", init_checkpoint)
         tf1.load(model, init_checkpoint)
     else:
         logging.info(
             "STARTING from random weights: no --init_checkpoint, and no "
-            "checkpoint in %s",
+            "checkpoint in %s.",
             output_dir,
         )
     return resumed
@@ -87,22 +94,24 @@ def restore_for_eval(
             f"There is nothing to evaluate: no checkpoint in {output_dir}, "
             "and no --init_checkpoint."
         )
-    logging.info("EVALUATING %s", prefix)
+    logging.info("USING the checkpoint %s.", prefix)
     tf1.load(model, prefix)
     return state.step_of(newest) if newest else 0
 
 
-def train(
+def train_resumably(
     strategy: tf.distribute.Strategy,
     model,
     optimizer,
-    task: loop.Task,
+    *,
+    objective: Objective,
     records: batches_lib.Records,
     plan: Plan,
     init_checkpoint: str | None = None,
     loss_scale=None,
 ) -> bool:
-    """Trains up to plan.num_train_steps, from wherever it stopped before.
+    """Trains up to plan.num_train_steps, from wherever it stopped before;
+    saves checkpoints and reports on the way.
 
     Returns:
         Whether there was anything left to do.
@@ -112,7 +121,7 @@ def train(
     step = int(optimizer.iterations.numpy())
     if step >= plan.num_train_steps:
         logging.info(
-            "NOTHING TO TRAIN: %s is at step %d, num_train_steps is %d",
+            "NOTHING TO TRAIN: %s is at step %d, num_train_steps is %d.",
             resumed,
             step,
             plan.num_train_steps,
@@ -120,9 +129,8 @@ def train(
         return False
     epochs = plan.num_train_steps * plan.batch_size / records.num_records
     logging.info(
-        "%d records in %d file(s); %d steps of %d are %.2f epochs",
+        "Training on %d examples: %d steps of %d are %.2f epochs.",
         records.num_records,
-        len(records.paths),
         plan.num_train_steps,
         plan.batch_size,
         epochs,
@@ -139,11 +147,11 @@ def train(
     train_step = loop.make_train_step(
         model,
         optimizer,
-        task,
-        plan.seed,
-        plan.jit_compile,
-        plan.accumulation_steps,
-        loss_scale,
+        objective,
+        seed=plan.seed,
+        jit_compile=plan.jit_compile,
+        accumulation_steps=plan.accumulation_steps,
+        loss_scale=loss_scale,
     )
     batches = batches_lib.distribute(
         strategy,
@@ -152,30 +160,29 @@ def train(
         seed=plan.seed,
         shuffle=plan.shuffle,
         records_seen=records_seen,
-        trim_to=plan.trim_to,
+        length_multiple=plan.length_multiple,
     )
     # With loss scaling a gradient may overflow: that step is left out.
     finite = ("loss",) if loss_scale else ("loss", "gradient_norm")
-    is_chief = distribution.is_chief(strategy)
-    reports = _Reports(plan, step, is_chief, model.config, finite)
+    reports = _Reports(strategy, model, plan, step, finite)
     with (
-        state.watch_for_sigterm() as signals,
+        contextlib.closing(reports),
+        watch_for_sigterm() as signals,
         batches_lib.readable_errors(records),
     ):
-        steps = loop.train(
+        steps = loop.take_steps(
             strategy,
             train_step,
             batches,
-            plan.num_train_steps - step,
-            plan.steps_per_call,
+            num_steps=plan.num_train_steps - step,
+            steps_per_call=plan.steps_per_call,
             wants_to_stop=lambda: bool(signals),
         )
-        for count, metrics, waited in steps:
+        for count, metrics, waited, is_stopping in steps:
             before, step = step, step + count
             records_seen += count * plan.batch_size
             reports.add(step, count, metrics, waited)
             is_last = step == plan.num_train_steps
-            is_stopping = float(metrics["stop"]) > 0
             is_due = step // plan.save_steps > before // plan.save_steps
             if is_due or is_last or is_stopping:
                 reports.flush()
@@ -191,24 +198,31 @@ def train(
 class _Reports:
     """Collects metrics on the devices and now and then reports them."""
 
-    def __init__(self, plan: Plan, first_step, is_chief, config, finite):
+    def __init__(self, strategy, model, plan: Plan, first_step: int, finite):
+        self.strategy = strategy
         self.plan = plan
-        self.config = config
+        self.config = model.config
+        self.dtype = model.compute_dtype
         self.finite = finite  # what must be a number
+        is_chief = distribution.is_chief(strategy)
         self.progress = progress.Progress(
             plan.output_dir if is_chief else None,
             first_step,
             plan.num_train_steps,
         )
-        self.peak = progress.matmul_peak()
+        self.peak = None  # measured once there is something to compare
         self.pending: list[tuple[int, int, dict, float]] = []
 
     def add(self, step, count, metrics, waited) -> None:
         self.pending.append((step, count, metrics, waited))
+        self.progress.advance(count)
         is_first = self.progress.pace is None
         is_due = step - self.progress.last_step >= self.plan.log_steps
         if is_due or is_first or self.progress.silence() > REPORT_SECONDS:
             self.flush()
+
+    def close(self) -> None:
+        self.progress.close()
 
     def flush(self) -> None:
         """Fetches what is pending; raises if training has gone astray."""
@@ -231,14 +245,19 @@ class _Reports:
             elif name in INSTANT:
                 means[name] = float(value)
         length = means.pop("tokens")
-        flops = progress.train_flops_per_token(self.config, length)
         seconds = self.progress.silence()
-        means["matmul_peak_share"] = (
-            flops * length * sequences / seconds / self.peak
-        )
+        if self.peak:
+            flops = throughput.train_flops_per_token(self.config, length)
+            means["matmul_peak_share"] = (
+                flops * length * sequences / seconds / self.peak
+            )
         means["input_wait_share"] = sum(waits) / seconds
         rates = {"sequences": sequences, "tokens": sequences * length}
+        is_first = self.progress.pace is None
         self.progress.report(steps[-1], means, rates)
+        if is_first:  # the first step compiles: its share would mean nothing
+            self.peak = throughput.total_peak(self.strategy, self.dtype)
+            self.progress.restart_clock()
 
     def _check(self, step: int, name: str, value) -> None:
         if not np.isfinite(value):

@@ -2,13 +2,11 @@
 
 import os
 import re
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import tensorflow as tf
 from absl import logging
 
+from keras_bert_ref import files
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.config import BertConfig
 
@@ -44,8 +42,9 @@ def latest(output_dir: str) -> str | None:
 
 
 def step_of(prefix: str) -> int:
-    """The step in a name such as model.ckpt-1000."""
-    return int(prefix.rsplit("-", 1)[-1])
+    """The step in a name such as model.ckpt-1000; 0 if there is none."""
+    found = re.search(r"-(\d+)$", prefix)
+    return int(found[1]) if found else 0
 
 
 def save(
@@ -67,7 +66,7 @@ def save(
         # The index first: without it the rest is no checkpoint any more.
         for path in [old + ".index", *tf.io.gfile.glob(old + ".data-*")]:
             tf.io.gfile.remove(path)
-    logging.info("Saved %s", prefix)
+    logging.info("Saved %s.", prefix)
     return prefix
 
 
@@ -85,28 +84,7 @@ def keep_config(output_dir: str, config: BertConfig) -> None:
                 f"{key} is {other.get(key)} there and {ours[key]} in "
                 "--bert_config_file. Use another --output_dir or that config."
             )
-    tf.io.gfile.makedirs(output_dir)
-    replace_file(path, config.to_json_string())
-
-
-def replace_file(path: str, text: str) -> None:
-    """Writes a file that is there as it was, or whole, at any moment."""
-    with tf.io.gfile.GFile(path + ".unfinished", "w") as file:
-        file.write(text)
-    tf.io.gfile.rename(path + ".unfinished", path, overwrite=True)
-
-
-@contextmanager
-def watch_for_sigterm() -> Iterator[list[int]]:
-    """Yields a list that fills when the process is asked to end."""
-    received: list[int] = []
-    before = signal.signal(
-        signal.SIGTERM, lambda number, _: received.append(number)
-    )
-    try:
-        yield received
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    files.replace(path, config.to_json_string())
 
 
 def _all(output_dir: str) -> list[str]:
@@ -127,7 +105,7 @@ def _write_state_file(output_dir: str, newest: str, kept: list[str]) -> None:
     for prefix in kept:
         name = os.path.basename(prefix)
         lines.append(f'all_model_checkpoint_paths: "{name}"\n')
-    replace_file(os.path.join(output_dir, "checkpoint"), "".join(lines))
+    files.replace(os.path.join(output_dir, "checkpoint"), "".join(lines))
 
 
 def _is_whole(prefix: str) -> bool:

@@ -1,6 +1,6 @@
-"""Many runs of one task: seeds, grids, their results and what they tell.
+"""Trials: one task trained with several seeds or settings, and compared.
 
-Every finished run is a line of results.jsonl, so that an interrupted grid
+Every finished trial is a line of results.jsonl, so that an interrupted grid
 goes on where it stopped.
 """
 
@@ -13,12 +13,11 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-import tensorflow as tf
 from absl import logging
 
-from keras_bert_ref.classifier.published import published_scores
-from keras_bert_ref.classifier.tasks import Task
-from keras_bert_ref.training import state
+from keras_bert_ref import files
+from keras_bert_ref.commands import Options
+from keras_bert_ref.training import record, state
 
 RESULTS_FILE = "results.jsonl"
 TABLE_FILE = "results.txt"
@@ -30,88 +29,105 @@ SHORT = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class Trial:
     """One training.
 
     Attributes:
         name: its folder below output_dir; "" is output_dir itself.
-        flags: what it depends on, by name.
+        options: the command's, with this trial's seed, setting and folder.
     """
 
     name: str
-    flags: Mapping
-
-    def folder(self, output_dir: str) -> str:
-        return os.path.join(output_dir, self.name) if self.name else output_dir
+    options: Options
 
 
-def plan_runs(
-    flags: Mapping, grid: Mapping[str, Sequence[float]], num_trials: int
-) -> list[Run]:
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """What trials are compared by.
+
+    Attributes:
+        title: of the table.
+        best_by: the trial with the highest mean of these results is best.
+        shown: results to show, with their names in the table.
+        published: name in the table -> {model: score in percent}.
+    """
+
+    title: str
+    best_by: tuple[str, ...]
+    shown: Mapping[str, str]
+    published: Callable[[str], Mapping[str, float]] = lambda name: {}
+
+
+def plan_trials(
+    options: Options, grid: Mapping[str, Sequence[float]], num_trials: int
+) -> list[Trial]:
     """All settings of a grid, each with all seeds.
 
     Args:
-        flags: what a run depends on, `seed` among them.
-        grid: for some of these flags, values to try; none leaves it alone.
-        num_trials: int. How many seeds, from that of the flags on.
+        grid: for some flags, values to try; none leaves the flag alone.
+        num_trials: int. How many seeds, from --seed on.
     """
     grid = {name: values for name, values in grid.items() if values}
-    runs = []
+    trials = []
     for values in itertools.product(*grid.values()):
         setting = dict(zip(grid, values, strict=True))
-        name = "-".join(f"{SHORT[k]}_{v:g}" for k, v in setting.items())
+        folder = "-".join(f"{SHORT[k]}_{v:g}" for k, v in setting.items())
         for k in range(num_trials):
             trial = f"trial_{k}" if num_trials > 1 else ""
-            seed = {"seed": flags["seed"] + k}
-            runs.append(
-                Run(
-                    "/".join(filter(None, [name, trial])),
-                    {**flags, **setting, **seed},
-                )
+            name = "/".join(filter(None, [folder, trial]))
+            changed = options.replace(
+                **setting,
+                seed=options.seed + k,
+                output_dir=os.path.join(options.output_dir, name)
+                if name
+                else options.output_dir,
             )
-    return runs
+            trials.append(Trial(name, changed))
+    return trials
 
 
 def compare(
     output_dir: str,
-    task: Task,
-    runs: Sequence[Run],
-    train_and_evaluate: Callable[[Run], tuple[dict | None, bool]],
-) -> Run:
-    """Does all runs that are not finished; returns the best.
+    scale: Scale,
+    trials: Sequence[Trial],
+    train_and_evaluate: Callable[[Options], tuple[dict | None, bool]],
+) -> Trial:
+    """Does all trials that are not finished; returns the best.
 
     Args:
-        train_and_evaluate: run -> results, or None; and whether there was
+        train_and_evaluate: options -> results, or None; and whether there was
             anything left to train. If not, results that are recorded stay.
     """
-    # A single run may be evaluated again, as often as one likes.
-    finished = read_results(output_dir) if len(runs) > 1 else []
-    results = [find_result(finished, run) for run in runs]
-    for i, run in enumerate(runs):
+    # A single one may be evaluated again, as often as one likes.
+    finished = read_results(output_dir) if len(trials) > 1 else []
+    results = [find_result(finished, trial) for trial in trials]
+    for i, trial in enumerate(trials):
         if results[i]:
-            logging.info("FINISHED before: %s", run.name)
+            logging.info("FINISHED before: %s.", trial.name)
             continue
+        if len(trials) > 1:
+            logging.info("TRIAL %d of %d: %s.", i + 1, len(trials), trial.name)
         start = time.perf_counter()
-        metrics, has_trained = train_and_evaluate(run)
+        metrics, has_trained = train_and_evaluate(trial.options)
         known = {result["run"] for result in read_results(output_dir)}
-        if metrics and (has_trained or run.name not in known):
+        if metrics and (has_trained or trial.name not in known):
             results[i] = {
-                "task": task.name,
-                "run": run.name,
-                "flags": run.flags,
+                "task": scale.title,
+                "run": trial.name,
+                "flags": record.effective_flags(trial.options),
                 "metrics": {k: _number(v) for k, v in metrics.items()},
                 "seconds": time.perf_counter() - start,
             }
             add_result(output_dir, results[i])
     if None in results:
-        return runs[0]
-    best = choose_best(results, task.metrics)
-    table = format_table(task, results)
-    if len(runs) > 1:
-        table += f"\nThe best on dev: {runs[best].folder(output_dir)}"
+        return trials[0]
+    best = choose_best(results, scale)
+    table = format_table(scale, results)
+    if len(trials) > 1:
+        table += f"\nThe best on dev: {trials[best].options.output_dir}"
     logging.info("Results, in %s:\n%s", output_dir, table)
-    state.replace_file(os.path.join(output_dir, TABLE_FILE), table + "\n")
-    return runs[best]
+    files.replace(os.path.join(output_dir, TABLE_FILE), table + "\n")
+    return trials[best]
 
 
 def _number(value: float) -> float | None:
@@ -120,62 +136,60 @@ def _number(value: float) -> float | None:
 
 
 def read_results(output_dir: str) -> list[dict]:
-    """The finished runs."""
-    path = os.path.join(output_dir, RESULTS_FILE)
-    if not tf.io.gfile.exists(path):
-        return []
-    with tf.io.gfile.GFile(path) as file:
-        lines = file.read().split("\n")
-    return [json.loads(line) for line in lines if line]
+    """The finished trials."""
+    return files.read_json_lines(os.path.join(output_dir, RESULTS_FILE))
 
 
 def add_result(output_dir: str, result: dict) -> None:
-    """Appends a run, or replaces what it gave before."""
+    """Appends a trial, or replaces what it gave before."""
     others = [r for r in read_results(output_dir) if r["run"] != result["run"]]
     lines = [json.dumps(line) + "\n" for line in [*others, result]]
-    path = os.path.join(output_dir, RESULTS_FILE)
-    state.replace_file(path, "".join(lines))
+    files.replace(os.path.join(output_dir, RESULTS_FILE), "".join(lines))
 
 
-def find_result(finished: Sequence[dict], run: Run) -> dict | None:
-    """What a run gave, if it is finished; raises if its flags were others."""
+def find_result(finished: Sequence[dict], trial: Trial) -> dict | None:
+    """What a trial gave, if it is finished; raises if its flags were others.
+
+    Only flags that were recorded are compared: older records have fewer.
+    """
     for result in finished:
-        if result["run"] != run.name:
+        if result["run"] != trial.name:
             continue
-        for name, value in run.flags.items():
-            before = result["flags"].get(name)
-            if before != value:
+        before = result["flags"]
+        for name, value in record.effective_flags(trial.options).items():
+            if name in before and before[name] != value:
                 raise ValueError(
-                    f"The run {run.name} was made with --{name}={before}, now "
-                    f"it is {value}; use another --output_dir."
+                    f"The trial {trial.name} was made with --{name}="
+                    f"{before[name]}, now it is {value}; use another "
+                    "--output_dir."
                 )
         return result
     return None
 
 
-def check_for_model(output_dir: str, task: Task) -> None:
+def check_for_model(output_dir: str, scale: Scale) -> None:
     """Raises if models were trained, but below this folder."""
     results = read_results(output_dir)
     if results and results[0]["run"] and not state.latest(output_dir):
-        best = results[choose_best(results, task.metrics)]["run"]
+        best = results[choose_best(results, scale)]["run"]
         raise ValueError(
             f"There is no model in {output_dir} itself, but in the folders of "
-            f"its {len(results)} runs; set --output_dir to one of them, such "
+            f"its {len(results)} trials; set --output_dir to one of them, such "
             f"as the best: {os.path.join(output_dir, best)}."
         )
 
 
-def choose_best(results: Sequence[dict], metrics: Sequence[str]) -> int:
-    """Which run has the best mean of the metrics on the dev set."""
+def choose_best(results: Sequence[dict], scale: Scale) -> int:
+    """Which trial has the best mean score on the dev set."""
 
     def score(i: int) -> float:
-        values = [results[i]["metrics"][f"eval_{name}"] for name in metrics]
+        values = [results[i]["metrics"][name] for name in scale.best_by]
         return -math.inf if None in values else statistics.mean(values)
 
     return max(range(len(results)), key=score)
 
 
-def format_table(task: Task, results: Sequence[dict]) -> str:
+def format_table(scale: Scale, results: Sequence[dict]) -> str:
     """Each setting's spread over its seeds, in percent, and what others
     published."""
     settings: dict[str, list[dict]] = {}
@@ -185,21 +199,15 @@ def format_table(task: Task, results: Sequence[dict]) -> str:
         settings.setdefault(name, []).append(result["metrics"])
     row = "{:<28} {:<22} {:>4} {:>7} {:>7} {:>7} {:>7}".format
     head = ("runs", "mean", "std", "median", "best")
-    lines = [row(f"{task.name}, dev", "metric", *head)]
-    names = [
-        f"{split.suffix} {metric}".lstrip()
-        for split in task.dev
-        for metric in task.metrics
-    ]
+    lines = [row(f"{scale.title}, dev", "metric", *head)]
     for setting, group in settings.items():
-        for name in names:
-            key = f"eval_{name.replace(' ', '_')}"
+        for key, name in scale.shown.items():
             values = [metrics[key] for metrics in group if key in metrics]
             if values:
                 cells = (len(values), *_spread(values))
                 lines.append(row(setting, name, *cells))
-    for name in names:
-        for model, score in published_scores(task.name, name).items():
+    for name in scale.shown.values():
+        for model, score in scale.published(name).items():
             cells = ("", score, "", "", "")
             lines.append(row(f"published, test: {model}", name, *cells))
     return "\n".join(line.rstrip() for line in lines)
@@ -210,11 +218,6 @@ def _spread(values: Sequence[float | None]) -> list[str]:
     numbers = [100 * value for value in values if value is not None]
     if not numbers:
         return ["nan"] * 4
-    deviation = statistics.stdev(numbers) if len(numbers) > 1 else math.nan
-    found = (
-        statistics.mean(numbers),
-        deviation,
-        statistics.median(numbers),
-        max(numbers),
-    )
-    return [f"{value:.2f}" for value in found]
+    deviation = f"{statistics.stdev(numbers):.2f}" if numbers[1:] else "-"
+    mean, median = statistics.mean(numbers), statistics.median(numbers)
+    return [f"{mean:.2f}", deviation, f"{median:.2f}", f"{max(numbers):.2f}"]

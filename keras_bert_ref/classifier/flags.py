@@ -1,0 +1,75 @@
+"""Fine-tunes a BERT on sentences or pairs: GLUE, XNLI, tasks of your own."""
+
+from absl import flags
+
+from keras_bert_ref import commands
+from keras_bert_ref import flags as shared
+from keras_bert_ref.classifier import tasks
+
+ACTIONS = ("train", "eval", "predict")
+
+
+def define() -> None:
+    with shared.group(shared.ORIGINAL):
+        flags.DEFINE_string(
+            "data_dir",
+            None,
+            "The folder with the task's files; or tfds, or tfds: and a "
+            "folder, for TensorFlow Datasets.",
+        )
+        flags.DEFINE_string(
+            "task_name",
+            None,
+            f"One of {', '.join(tasks.TASKS)}, XNLI; or tsv or jsonl for "
+            "files of your own: train, dev and test.tsv or .jsonl.",
+        )
+        shared.define_model_flags(max_seq_length=128)
+        shared.define_fine_tuning_flags()
+        flags.DEFINE_bool("do_eval", False, "Evaluate on the dev set.")
+        flags.DEFINE_integer(
+            "eval_batch_size",
+            8,
+            "Examples in an evaluation batch.",
+            lower_bound=1,
+        )
+        shared.define_training_flags()
+        flags.mark_flags_as_required(["data_dir", "task_name"])
+    with shared.group(shared.FURTHER):
+        flags.DEFINE_string(
+            "xnli_language", tasks.DEFAULT_LANGUAGE, "The language of XNLI."
+        )
+        flags.DEFINE_string(
+            "text_a_column",
+            "text",
+            "Of your own files: the sentence, or the first of a pair. The name "
+            "from the header or key; of a tsv without header its number, from "
+            "0.",
+        )
+        flags.DEFINE_string(
+            "text_b_column", None, "Likewise: the second of a pair."
+        )
+        flags.DEFINE_string("label_column", "label", "Likewise: the label.")
+        flags.DEFINE_bool(
+            "regression", False, "Of your own files: labels are scores."
+        )
+        flags.DEFINE_integer(
+            "num_trials", 1, "Trials with seeds from --seed on.", lower_bound=1
+        )
+        flags.DEFINE_list(
+            "learning_rates", [], "Rates to try; the best on dev is kept."
+        )
+        flags.DEFINE_list("train_batch_sizes", [], "Batch sizes, likewise.")
+        flags.DEFINE_list("epochs_grid", [], "Numbers of epochs, likewise.")
+        shared.define_engine_flags()
+        shared.define_log_flags()
+
+
+def check(options: commands.Options) -> None:
+    if not any(getattr(options, f"do_{action}") for action in ACTIONS):
+        raise ValueError(
+            "Nothing to do: set --do_train, --do_eval or --do_predict."
+        )
+
+
+def command() -> None:
+    commands.run(__doc__, define, "keras_bert_ref.classifier.run", check)

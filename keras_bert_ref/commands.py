@@ -1,0 +1,230 @@
+"""What all commands share: flags and help, logs, and how errors end them.
+
+A command is two modules of its task: one defines the flags and is quick to
+import, the other does the work. TensorFlow is imported only once the flags
+are known to be right, and always after this package, which sets how it starts.
+"""
+
+import contextlib
+import importlib
+import itertools
+import os
+import re
+import signal
+import sys
+import tempfile
+import textwrap
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from absl import app, flags, logging
+
+from keras_bert_ref import config_files
+from keras_bert_ref import flags as shared_flags
+from keras_bert_ref.interruption import Interrupted
+
+FLAGS = flags.FLAGS
+HELP_WORDS = {"--help", "-help", "-h", "--helpshort", "-helpshort"}
+# What TensorFlow writes while it starts, before its log levels count. The
+# failed call to cuInit only says that there is no GPU.
+START_UP_NOISE = re.compile(
+    r"WARNING: All log messages before absl::InitializeLog"
+    r"|[IW]\d{4} "
+    r"|E\d{4} .*(failed call to cuInit|Unable to register cu\w+ factory)"
+    r"|To enable the following instructions:"
+    r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IW] "
+)
+
+
+class Options:
+    """The values of a command's flags, as attributes.
+
+    They cannot be set. Whoever needs others, such as a trial with a learning
+    rate of its own, makes a copy with `replace`.
+    """
+
+    def __init__(self, values: Mapping[str, Any]):
+        vars(self).update(values)
+
+    def __setattr__(self, name: str, value) -> None:
+        raise AttributeError(f"--{name} is set already; use replace().")
+
+    def as_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    def replace(self, **changes) -> "Options":
+        unknown = changes.keys() - vars(self).keys()
+        if unknown:
+            raise AttributeError(f"There is no --{', --'.join(unknown)}.")
+        return Options({**vars(self), **changes})
+
+
+def read_options() -> Options:
+    """This command's flags as they were parsed."""
+    names = itertools.chain.from_iterable(shared_flags.GROUPS.values())
+    return Options({name: FLAGS[name].value for name in names})
+
+
+def run(
+    description: str,
+    define: Callable[[], None],
+    body: str,
+    check: Callable[[Options], None] = lambda options: None,
+) -> None:
+    """Runs a command.
+
+    Args:
+        description: what it does, for --help.
+        define: defines its flags.
+        body: the module that does the work: its `main(options, words)` gets
+            the flags and whatever words follow them.
+        check: raises ValueError where flags do not fit together.
+    """
+    define()
+    if HELP_WORDS & set(sys.argv[1:]):
+        print(help_text(os.path.basename(sys.argv[0]), description))
+        sys.exit()
+    FLAGS.set_gnu_getopt(True)
+    app.run(
+        lambda argv: guard(lambda: _main(argv, body, check)),
+        flags_parser=_parse,
+    )
+
+
+def _parse(argv: list[str]) -> list[str]:
+    prefix = "--flagfile="
+    argv = [
+        prefix + config_files.find_run(word.removeprefix(prefix))
+        if word.startswith(prefix)
+        else word
+        for word in argv
+    ]
+    try:
+        return FLAGS(argv)
+    except flags.Error as error:
+        sys.exit(f"Error: {error}\n--help lists all flags.")
+
+
+def _main(argv: list[str], body: str, check: Callable) -> None:
+    set_up_logging()
+    options = read_options()
+    check(options)
+    with quiet_start(is_verbose=options.verbosity > 0):
+        main = importlib.import_module(body).main
+    main(options, argv[1:])
+
+
+def guard(call: Callable[[], None]) -> None:
+    """Ends the process where a call fails.
+
+    Errors that a user can mend come without a traceback; --verbosity=1 shows
+    it.
+    """
+    try:
+        call()
+    except Interrupted as interrupted:
+        logging.warning("%s", interrupted)
+        sys.exit(128 + signal.SIGTERM)
+    except Exception as error:
+        if not _is_the_users(error):
+            raise
+        logging.debug("The whole story:\n%s", traceback.format_exc())
+        logging.error("%s", error)
+        sys.exit(1)
+
+
+def _is_the_users(error: Exception) -> bool:
+    """Whether an error is about input, files or numbers, not about code."""
+    kinds = [ValueError, OSError, FloatingPointError]
+    if "tensorflow" in sys.modules:
+        kinds.append(sys.modules["tensorflow"].errors.NotFoundError)
+    return isinstance(error, tuple(kinds))
+
+
+def set_up_logging() -> None:
+    """Logs sentences for people, from INFO on.
+
+    --log_prefix puts time, process and place in front of each, --verbosity
+    chooses what is logged.
+    """
+    if not FLAGS["verbosity"].present:
+        logging.set_verbosity(logging.INFO)
+    logging.use_absl_handler()
+    handler = logging.get_absl_handler()
+    handler.python_handler.stream = _Stream()
+    if not FLAGS.log_prefix:
+        handler.setFormatter(_Formatter())
+
+
+class _Formatter(logging.PythonFormatter):
+    """Plain sentences; what is not just information says so."""
+
+    def format(self, record) -> str:
+        message = record.getMessage()
+        if record.levelname in ("INFO", "DEBUG"):
+            return message
+        return f"{record.levelname.capitalize()}: {message}"
+
+
+class _Stream:
+    """Standard error, with progress bars kept below what is logged."""
+
+    def write(self, text: str) -> None:
+        from tqdm import tqdm
+
+        tqdm.write(text, file=sys.stderr, end="")
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+
+@contextlib.contextmanager
+def quiet_start(is_verbose: bool) -> Iterator[None]:
+    """Imports TensorFlow without its start-up messages; errors stay."""
+    if is_verbose:
+        yield
+        return
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            import tensorflow as tf
+
+            tf.config.list_physical_devices()  # looks for GPUs, and says so
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            held.seek(0)
+            for line in held.read().decode(errors="replace").splitlines():
+                if not START_UP_NOISE.match(line):
+                    print(line, file=sys.stderr)
+
+
+def help_text(program: str, description: str) -> str:
+    """All flags of a command, in groups."""
+    lines = [description.strip(), "", f"Usage: {program} [flags]"]
+    for title, names in shared_flags.GROUPS.items():
+        lines += ["", f"{title}:"]
+        for name in names:
+            lines += _describe(FLAGS[name])
+    lines += ["", "Every flag may also stand in a file: --flagfile=FILE."]
+    return "\n".join(lines)
+
+
+def _describe(flag) -> list[str]:
+    is_bool = flag.flag_type() == "bool"
+    name = f"--[no]{flag.name}" if is_bool else f"--{flag.name}"
+    default = ""
+    if any("must have a value" in v.message for v in flag.validators):
+        default = " (required)"
+    elif flag.default_as_str and not is_bool:
+        default = f" (default: {flag.default_as_str.strip(chr(39))})"
+    elif is_bool:
+        default = f" (default: {'on' if flag.default else 'off'})"
+    text = textwrap.wrap(flag.help + default, 72)
+    return [f"  {name}", *(f"      {line}" for line in text)]

@@ -1,0 +1,126 @@
+"""Files, wherever TensorFlow can open them, that appear only when whole.
+
+Everything this package writes goes through here or, for checkpoints, through
+checkpoints/tf1.py: under another name first, under its own when it is whole.
+So at any moment a file is there as it was before, or there whole.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+
+import tensorflow as tf
+
+
+def unfinished_name(path: str) -> str:
+    """A name beside `path` to write under: no pattern for finished files
+    matches it, and no other process uses it."""
+    folder, name = os.path.split(path.rstrip("/"))
+    return os.path.join(folder, f".{name}.unfinished-{os.getpid()}")
+
+
+@contextlib.contextmanager
+def unfinished(
+    paths: Sequence[str], must_be_new: bool = False
+) -> Iterator[list[str]]:
+    """Yields the names to write files under.
+
+    Files get their own names when the block ends and all are whole. An error
+    or an interruption removes them.
+
+    Args:
+        must_be_new: bool. Refuse to replace a file.
+
+    Raises:
+        ValueError: before any work is done, if a place cannot be written to.
+    """
+    names = [unfinished_name(path) for path in paths]
+    try:
+        for path, name in zip(paths, names, strict=True):
+            _check_place(path, name, must_be_new)
+        yield names
+        for path, name in zip(paths, names, strict=True):
+            tf.io.gfile.rename(name, path, overwrite=not must_be_new)
+    finally:
+        for name in filter(tf.io.gfile.exists, names):
+            tf.io.gfile.remove(name)
+
+
+def _check_place(path: str, name: str, must_be_new: bool) -> None:
+    if must_be_new and tf.io.gfile.exists(path):
+        raise ValueError(
+            f"The output must be a new file, but {path} exists; remove it or "
+            "choose another name."
+        )
+    try:
+        if tf.io.gfile.isdir(path):
+            raise OSError("it is a folder")
+        tf.io.gfile.makedirs(os.path.dirname(path) or ".")
+        with tf.io.gfile.GFile(name, "w") as file:
+            file.write("")
+    except (OSError, tf.errors.OpError) as error:
+        raise ValueError(
+            f"Every output file must be writable, but {path} is not "
+            f"({error}); choose another place."
+        ) from None
+
+
+def replace(path: str, content: str | bytes) -> None:
+    """Writes a whole file; makes its folder first if need be."""
+    with unfinished([path]) as (name,):
+        mode = "w" if isinstance(content, str) else "wb"
+        with tf.io.gfile.GFile(name, mode) as file:
+            file.write(content)
+
+
+def replace_json(path: str, values: dict) -> None:
+    """Writes a JSON file with sorted keys."""
+    replace(path, json.dumps(values, indent=2, sort_keys=True) + "\n")
+
+
+def read(path: str) -> bytes:
+    """The contents of a file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    if not tf.io.gfile.exists(path):
+        folder, name = os.path.split(path)
+        raise FileNotFoundError(
+            f"{folder or '.'} has no {name}; copy that file too."
+        )
+    with tf.io.gfile.GFile(path, "rb") as file:
+        return file.read()
+
+
+def read_json(path: str) -> dict:
+    """The object that a JSON file holds.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is not JSON, or holds something else.
+    """
+    try:
+        values = json.loads(read(path))
+    except ValueError as error:
+        raise ValueError(
+            f"{path} is not JSON ({error}); copy or download it again."
+        ) from error
+    if not isinstance(values, dict):
+        raise ValueError(
+            f"{path} holds a JSON {type(values).__name__}; it has to hold "
+            "keys and values."
+        )
+    return values
+
+
+def read_json_lines(path: str) -> list[dict]:
+    """The objects of a file that has one a line; none if it is not there.
+
+    A last line that was cut short, by a kill for instance, is left out.
+    """
+    if not tf.io.gfile.exists(path):
+        return []
+    lines = read(path).decode("utf-8").split("\n")
+    return [json.loads(line) for line in lines if line.endswith("}")]

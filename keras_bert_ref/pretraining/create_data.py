@@ -1,0 +1,103 @@
+"""The body of create_pretraining_data.py.
+
+docs/PRETRAINING_DATA.md tells what is made, how, and in which order.
+"""
+
+import dataclasses
+import io
+import os
+import signal
+import sys
+
+from absl import logging
+
+from keras_bert_ref import files, text_files
+from keras_bert_ref.commands import Options
+from keras_bert_ref.pretraining import exact, features, sharded
+from keras_bert_ref.pretraining.settings import Settings
+from keras_bert_ref.pretraining.summary import Summary
+from keras_bert_ref.records.files import expand_outputs, open_outputs
+from keras_bert_ref.tokenization import FullTokenizer
+
+NUM_SHOWN = 3
+
+
+def main(options: Options, _words=()) -> None:
+    # As Ctrl-C does, so that temporary files are removed.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        create(options)
+    except KeyboardInterrupt:
+        sys.exit("Interrupted: no output file was written.")
+
+
+def create(options: Options) -> None:
+    paths = text_files.find_files(options.input_file)
+    vocabulary = io.BytesIO(files.read(options.vocab_file))
+    tokenizer = FullTokenizer(vocabulary, options.do_lower_case)
+    settings = make_settings(options, tokenizer.vocab)
+    summary = Summary()
+    make = run_beam if options.beam_runner else run_local
+    make(options, paths, tokenizer, settings, summary)
+    logging.info("Wrote %s:\n%s", options.output_file, summary.report(settings))
+    if warning := summary.unknown_warning(settings, options.do_lower_case):
+        logging.warning(warning)
+
+
+def make_settings(options: Options, vocab: dict[str, int]) -> Settings:
+    """Takes all settings from the flags of the same names."""
+    names = [field.name for field in dataclasses.fields(Settings)]
+    names.remove("vocab")
+    return Settings(vocab, **{name: getattr(options, name) for name in names})
+
+
+def run_local(
+    options: Options,
+    paths: list[str],
+    tokenizer: FullTokenizer,
+    settings: Settings,
+    summary: Summary,
+) -> None:
+    """Makes the examples on this machine and shows the first of them."""
+    generate = sharded.generate if options.sharded else exact.generate
+    shown = []
+    outputs = expand_outputs(options.output_file)
+    with open_outputs(outputs) as write:
+        for batch in generate(
+            paths,
+            tokenizer,
+            settings,
+            options.num_workers or os.cpu_count(),
+            summary,
+        ):
+            write(batch)
+            shown += batch[: NUM_SHOWN - len(shown)]
+    for record in shown:
+        logging.info(
+            "Example: %s", features.describe(record, tokenizer.inv_vocab)
+        )
+
+
+def run_beam(
+    options: Options,
+    paths: list[str],
+    tokenizer: FullTokenizer,
+    settings: Settings,
+    summary: Summary,
+) -> None:
+    """Makes the examples in an Apache Beam pipeline."""
+    try:
+        from keras_bert_ref.pretraining import beam
+    except ImportError as error:
+        raise ValueError(
+            f"--beam_runner={options.beam_runner} needs Apache Beam ({error}); "
+            "pip install 'keras_bert_ref[beam]'."
+        ) from error
+    beam.run(
+        paths,
+        tokenizer,
+        settings,
+        options.output_file,
+        [f"--runner={options.beam_runner}", *options.beam_option],
+        summary,
+    )

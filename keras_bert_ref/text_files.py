@@ -1,0 +1,64 @@
+"""Text files: found by patterns, read in blocks of whole lines."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+
+BLOCK_BYTES = 1 << 19
+
+
+class Block(NamedTuple):
+    """Whole lines of a file, from line `first_line` on, counting from 1."""
+
+    path: str
+    first_line: int
+    text: bytes
+
+    def decode(self) -> str:
+        """The text; raises with file and line where it is not UTF-8."""
+        try:
+            return self.text.decode()
+        except UnicodeDecodeError as error:
+            line = self.first_line + self.text.count(b"\n", 0, error.start)
+            raise ValueError(
+                f"Text must be UTF-8, but line {line} of {self.path} is not "
+                f"(byte {self.text[error.start]:#x}: {error.reason}); convert "
+                "the file, for example with iconv."
+            ) from None
+
+
+def find_files(patterns: str) -> list[str]:
+    """Expands comma-separated globs in the order given, each one sorted."""
+    paths = []
+    for pattern in map(str.strip, patterns.split(",")):
+        matches = sorted(tf.io.gfile.glob(pattern))
+        if not matches:
+            raise ValueError(
+                "Every pattern in --input_file must match a file, but "
+                f"{pattern!r} matches none; check the path."
+            )
+        paths += matches
+    return paths
+
+
+def count_bytes(paths: Sequence[str]) -> int:
+    """The size of all files together."""
+    return sum(tf.io.gfile.stat(path).length for path in paths)
+
+
+def read_blocks(path: str, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+    """Reads a file in blocks that end where a line ends.
+
+    Lines end at LF. CR is dropped wherever it stands: so did the reader of
+    the original.
+    """
+    first_line, rest = 1, b""
+    with tf.io.gfile.GFile(path, "rb") as file:
+        while chunk := file.read(block_bytes):
+            text, newline, rest = (rest + chunk).rpartition(b"\n")
+            if newline:
+                yield Block(path, first_line, text.replace(b"\r", b""))
+                first_line += text.count(b"\n") + 1
+    if rest:
+        yield Block(path, first_line, rest.replace(b"\r", b""))

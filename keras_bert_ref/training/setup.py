@@ -1,0 +1,158 @@
+"""From the flags of a command to what they stand for: devices, config,
+tokenizer, and training as they have it."""
+
+import io
+import json
+import os
+
+import keras
+import tensorflow as tf
+
+from keras_bert_ref import casing, config_files, files, optimization, precision
+from keras_bert_ref.commands import Options
+from keras_bert_ref.config import BertConfig
+from keras_bert_ref.records.batches import Records
+from keras_bert_ref.tokenization import FullTokenizer
+from keras_bert_ref.training import distribution, progress, resumable
+from keras_bert_ref.training.loss_scale import LossScale
+from keras_bert_ref.training.objective import Objective
+
+# Lengths of trimmed batches are multiples of these; under XLA of a larger
+# one, since each length compiles anew.
+LENGTH_MULTIPLE = 8
+XLA_LENGTH_MULTIPLE = 64
+
+
+def choose_devices(options: Options) -> tf.distribute.Strategy:
+    """Chooses devices and seeds; must come before TensorFlow does anything."""
+    precision.choose_policy(options.dtype)  # may have to set how it starts
+    strategy = distribution.choose_strategy(
+        distribution.Devices(
+            kind=options.distribution,
+            num_replicas=options.num_replicas,
+            worker_hosts=tuple(options.worker_hosts),
+            task_index=options.task_index,
+            use_tpu=options.use_tpu,
+            tpu_name=options.tpu_name,
+            tpu_zone=options.tpu_zone,
+            gcp_project=options.gcp_project,
+            master=options.master,
+        )
+    )
+    keras.utils.set_random_seed(options.seed)
+    if options.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    return strategy
+
+
+def read_config(options: Options) -> BertConfig:
+    """The architecture; --max_seq_length must fit it."""
+    path = config_files.find_model(options.bert_config_file)
+    config = BertConfig.from_json_file(path)
+    if options.max_seq_length > config.max_position_embeddings:
+        raise ValueError(
+            f"--max_seq_length={options.max_seq_length} exceeds "
+            f"max_position_embeddings={config.max_position_embeddings} of the "
+            "model; lower it or use a model with more positions."
+        )
+    return config
+
+
+def read_tokenizer(options: Options, config: BertConfig) -> FullTokenizer:
+    """The tokenizer; vocabulary and casing must fit the model."""
+    vocabulary = io.BytesIO(files.read(options.vocab_file))
+    tokenizer = FullTokenizer(vocabulary, options.do_lower_case)
+    casing.check_vocabulary_size(tokenizer.vocab, config.vocab_size)
+    casing.check_casing(
+        options.do_lower_case, options.init_checkpoint, tokenizer.vocab
+    )
+    return tokenizer
+
+
+def worker_dir(options: Options) -> str:
+    """Where a worker puts what each worker makes for itself: output_dir, or
+    if there are several of them a folder in it."""
+    worker = json.loads(os.environ.get("TF_CONFIG") or "{}").get("task")
+    if options.worker_hosts:
+        worker = {"type": "worker", "index": options.task_index}
+    name = "{type}_{index}".format(**worker) if worker else ""
+    return os.path.join(options.output_dir, name)
+
+
+def skips_padding(options: Options) -> bool:
+    """Whether encoders leave out padding. They do on CPUs only: elsewhere
+    shapes that change with every batch cost more than they save."""
+    accelerated = options.use_tpu or tf.config.list_physical_devices("GPU")
+    return bool(
+        options.trim_batches and not options.jit_compile and not accelerated
+    )
+
+
+def length_multiple(options: Options) -> int | None:
+    """What lengths of batches are multiples of; None: their padding stays."""
+    if not options.trim_batches or options.use_tpu:
+        return None
+    return XLA_LENGTH_MULTIPLE if options.jit_compile else LENGTH_MULTIPLE
+
+
+def train_from_options(
+    options: Options,
+    strategy: tf.distribute.Strategy,
+    model,
+    *,
+    objective: Objective,
+    records: Records,
+    num_train_steps: int,
+    num_warmup_steps: int,
+) -> bool:
+    """Trains as the flags have it, and draws curves.
+
+    Returns:
+        Whether there was anything left to do.
+    """
+    optimizer = optimization.create_optimizer(
+        options.learning_rate, num_train_steps, num_warmup_steps
+    )
+    optimizer.build(model.trainable_variables)
+    has_trained = resumable.train_resumably(
+        strategy,
+        model,
+        optimizer,
+        objective=objective,
+        records=records,
+        plan=make_plan(options, strategy, num_train_steps),
+        init_checkpoint=options.init_checkpoint,
+        loss_scale=LossScale() if options.dtype == "float16" else None,
+    )
+    if distribution.is_chief(strategy):
+        progress.draw_curves(options.output_dir, ("loss", *objective.curves))
+    return has_trained
+
+
+def make_plan(
+    options: Options, strategy: tf.distribute.Strategy, num_train_steps: int
+) -> resumable.Plan:
+    """How to train, as the flags have it."""
+    on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    share = options.train_batch_size // strategy.num_replicas_in_sync
+    if share % options.gradient_accumulation_steps:
+        raise ValueError(
+            f"The {share} examples of a replica's batch cannot be shared by "
+            "--gradient_accumulation_steps="
+            f"{options.gradient_accumulation_steps} evenly; change it, or "
+            f"--train_batch_size={options.train_batch_size}."
+        )
+    return resumable.Plan(
+        output_dir=options.output_dir,
+        num_train_steps=num_train_steps,
+        batch_size=options.train_batch_size,
+        seed=options.seed,
+        shuffle=options.shuffle,
+        length_multiple=None if on_tpu else length_multiple(options),
+        jit_compile=options.jit_compile,
+        accumulation_steps=options.gradient_accumulation_steps,
+        steps_per_call=options.iterations_per_loop if on_tpu else 1,
+        save_steps=options.save_checkpoints_steps,
+        keep_checkpoint_max=options.keep_checkpoint_max or None,
+        log_steps=options.log_steps,
+    )

@@ -1,0 +1,3 @@
+from keras_bert_ref.vocabulary.flags import command
+
+command()

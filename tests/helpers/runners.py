@@ -1,0 +1,113 @@
+"""Runs runners, mostly in this process: TensorFlow takes its time to start."""
+
+import contextlib
+import importlib
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+from absl import flags
+
+from keras_bert_ref import commands
+from keras_bert_ref import flags as shared_flags
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+FLAGS = flags.FLAGS
+
+
+FLAG_MODULES = {
+    "create_pretraining_data": "pretraining.create_data_flags",
+    "run_pretraining": "pretraining.flags",
+    "run_classifier": "classifier.flags",
+    "run_squad": "squad.flags",
+    "extract_features": "features.flags",
+}
+BODIES = {
+    "create_pretraining_data": "pretraining.create_data",
+    "run_pretraining": "pretraining.run",
+    "run_classifier": "classifier.run",
+    "run_squad": "squad.run",
+    "extract_features": "features.run",
+}
+
+
+class Runner:
+    """A command, to be run in this process."""
+
+    def __init__(self, name: str):
+        self.flags = _import(FLAG_MODULES[name])
+        self.body = _import(BODIES[name])
+
+
+def _import(name: str) -> ModuleType:
+    return importlib.import_module(f"keras_bert_ref.{name}")
+
+
+@contextlib.contextmanager
+def load_runner(name: str) -> Iterator[Runner]:
+    """Loads a command. Afterwards its flags are gone, for others define the
+    same ones."""
+    runner = Runner(name)
+    before = set(FLAGS)
+    try:
+        runner.flags.define()
+        yield runner
+    finally:
+        FLAGS.unparse_flags()
+        for flag in set(FLAGS) - before:
+            delattr(FLAGS, flag)
+        shared_flags.GROUPS.clear()
+
+
+def parse(*arguments) -> None:
+    """Sets the flags as a command line would; all others to defaults."""
+    FLAGS.unparse_flags()
+    FLAGS(["runner", *map(str, arguments)])
+
+
+def run(runner: Runner, *arguments) -> None:
+    parse(*arguments)
+    options = commands.read_options()
+    check = getattr(runner.flags, "check", lambda options: None)
+    check(options)
+    runner.body.main(options)
+
+
+def start(name: str, log_file: pathlib.Path, *arguments) -> subprocess.Popen:
+    """Starts a runner in a process of its own, to be killed for instance."""
+    with open(log_file, "a") as log:
+        return subprocess.Popen(
+            [sys.executable, ROOT / f"{name}.py", *map(str, arguments)],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
+        )
+
+
+def free_addresses(count: int) -> list[str]:
+    """For workers on this machine."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("localhost", 0))
+    addresses = [f"localhost:{one.getsockname()[1]}" for one in sockets]
+    for one in sockets:
+        one.close()
+    return addresses
+
+
+def check_flags(table: str, count: int) -> None:
+    """Compares flags with a table: name, type, default, required or -."""
+    rows = [line.split() for line in table.strip().split("\n")]
+    assert len(rows) == count
+    for name, kind, default, required in rows:
+        flag = FLAGS[name]
+        assert (flag.flag_type(), str(flag.default)) == (kind, default), name
+        is_required = any(
+            "must have a value other than None" in validator.message
+            for validator in flag.validators
+        )
+        assert is_required == (required == "required"), name
