@@ -11,7 +11,7 @@ import statistics
 import time
 
 from keras_bert_ref import heads, optimization
-from keras_bert_ref.classifier import objective as fine_tuning
+from keras_bert_ref.classifier import objective
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.training import loop
 
@@ -50,9 +50,9 @@ def main():
     model.build()
     optimizer = optimization.create_optimizer(1e-4, 100_000, 10)
     optimizer.build(model.trainable_variables)
-    step = loop.make_train_step(model, optimizer, fine_tuning.CLASSIFICATION)
+    step = loop.make_train_step(model, optimizer, objective.CLASSIFICATION)
     runs = {
-        count: loop.train(
+        count: loop.take_steps(
             tf.distribute.get_strategy(),
             step,
             make_batches(),
@@ -66,8 +66,7 @@ def main():
         for count, run in runs.items():
             start = time.perf_counter()
             for _ in range(STEPS // count):
-                _, metrics, _ = next(run)
-                float(metrics["stop"])  # waits until the step is done
+                float(next(run).metrics["loss"])  # waits until the step is done
             if turn:  # the first compiles
                 times[count].append((time.perf_counter() - start) / STEPS)
     for count, seconds in times.items():

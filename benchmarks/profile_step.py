@@ -17,7 +17,7 @@ import tempfile
 import keras_bert_ref  # noqa: F401, first: it sets how TensorFlow starts
 from keras_bert_ref import heads, optimization
 from keras_bert_ref.classifier import features as classifier_features
-from keras_bert_ref.classifier import objective as fine_tuning
+from keras_bert_ref.classifier import objective
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.flags import LENGTHS
 from keras_bert_ref.records import batches
@@ -75,7 +75,7 @@ def main():
     optimizer = optimization.create_optimizer(5e-5, 100, 10)
     optimizer.build(model.trainable_variables)
     step = tf.function(
-        loop.make_train_step(model, optimizer, fine_tuning.CLASSIFICATION),
+        loop.make_train_step(model, optimizer, objective.CLASSIFICATION),
         reduce_retracing=True,
     )
     inputs = read_batches(flags.records, config.vocab_size)

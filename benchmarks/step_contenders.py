@@ -58,7 +58,7 @@ def make_ours(job: dict, jit_compile: bool):
     import tensorflow as tf
 
     from keras_bert_ref import heads, optimization
-    from keras_bert_ref.classifier import objective as fine_tuning
+    from keras_bert_ref.classifier import objective
     from keras_bert_ref.config import BertConfig
     from keras_bert_ref.training import loop
 
@@ -83,7 +83,7 @@ def make_ours(job: dict, jit_compile: bool):
         step = loop.make_train_step(
             model,
             optimizer,
-            fine_tuning.CLASSIFICATION,
+            objective.CLASSIFICATION,
             jit_compile=jit_compile,
         )
         return tf.function(step, reduce_retracing=True)
@@ -215,9 +215,9 @@ def answer(message: dict, steps: dict) -> dict:
     if message["mode"] == "memory":
         return {"memory": peak_memory()}
     if message["mode"] == "peak":
-        from keras_bert_ref.training import progress
+        from keras_bert_ref.training import throughput
 
-        return {"peak": progress.matmul_peak()}
+        return {"peak": throughput.matmul_peak()}
     start = time.perf_counter()
     for i in range(message["steps"]):
         steps[message["mode"]](i)

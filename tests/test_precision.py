@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from keras_bert_ref.training import precision
+from keras_bert_ref import precision
 
 HAS_GPU = bool(tf.config.list_physical_devices("GPU"))
 
@@ -45,27 +45,3 @@ def test_bfloat16_trial_is_a_program(monkeypatch):
         precision, "PROBE", precision.PROBE.replace("bfloat16", "float32")
     )
     precision.check_bfloat16()
-
-
-def test_loss_scale():
-    scale = precision.LossScale(initial=8.0, growth_steps=3)
-    seen = []
-    for is_finite in [True, True, False, True, True, True, True, False]:
-        scale.update(tf.constant(is_finite))
-        seen.append((float(scale.value), int(scale.good_steps)))
-    assert seen == [
-        (8.0, 1),
-        (8.0, 2),
-        (4.0, 0),
-        (4.0, 1),
-        (4.0, 2),
-        (8.0, 0),
-        (8.0, 1),
-        (4.0, 0),
-    ]
-
-
-def test_loss_scale_starts_high():
-    scale = precision.LossScale()
-    assert float(scale.value) == 2.0**15
-    assert scale.growth_steps == 2000

@@ -9,6 +9,7 @@ compute what one computes on the whole batch.
 import collections
 import time
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -66,6 +67,22 @@ def make_train_step(
     return train_step
 
 
+class Step(NamedTuple):
+    """What a call of the devices gave.
+
+    Attributes:
+        count: how many steps were taken.
+        metrics: of the last of them, not yet fetched from the devices.
+        waited: seconds spent waiting for the batch.
+        is_stopping: whether to stop here; the same on all workers.
+    """
+
+    count: int
+    metrics: dict
+    waited: float
+    is_stopping: bool
+
+
 def take_steps(
     strategy: tf.distribute.Strategy,
     train_step: Callable,
@@ -74,7 +91,7 @@ def take_steps(
     num_steps: int,
     steps_per_call: int = 1,
     wants_to_stop: Callable[[], bool] = lambda: False,
-) -> Iterator[tuple[int, dict, float, bool]]:
+) -> Iterator[Step]:
     """Takes steps, one after the other, without waiting for their results.
 
     Args:
@@ -83,10 +100,6 @@ def take_steps(
             back; only the last one's metrics are seen.
         wants_to_stop: whether this worker was asked to end.
 
-    Yields:
-        How many steps were taken just now; metrics, not yet fetched from the
-        devices; seconds spent waiting for the batch; whether to stop, the
-        same on all workers.
     """
 
     def step_and_vote(batch, vote):
@@ -110,11 +123,12 @@ def take_steps(
 
     iterator = iter(batches)
     votes = _Votes(strategy)
+    ballots = [tf.constant(0.0), tf.constant(1.0)]  # go on, stop
     done = 0
     while done < num_steps:
         count = min(steps_per_call, num_steps - done)
-        is_asked = wants_to_stop()
-        vote = tf.constant(float(is_asked))
+        is_asked = bool(wants_to_stop())
+        vote = ballots[is_asked]
         start = time.perf_counter()
         if count == 1:
             batch = next(iterator)
@@ -124,7 +138,8 @@ def take_steps(
             waited = 0.0
             metrics = run_many(iterator, tf.constant(count), vote)
         done += count
-        yield count, metrics, waited, votes.count(metrics.pop("stop"), is_asked)
+        is_stopping = votes.count(metrics.pop("stop"), is_asked)
+        yield Step(count, metrics, waited, is_stopping)
 
 
 class _Votes:

@@ -22,7 +22,7 @@ class Objective(NamedTuple):
     count: Callable
     loss: Callable
     metrics: Callable
-    curves: tuple[str, ...]
+    curves: tuple[str, ...] = ()
 
 
 def count_examples(batch) -> dict:

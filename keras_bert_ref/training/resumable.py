@@ -178,16 +178,16 @@ def train_resumably(
             steps_per_call=plan.steps_per_call,
             wants_to_stop=lambda: bool(signals),
         )
-        for count, metrics, waited, is_stopping in steps:
-            before, step = step, step + count
-            records_seen += count * plan.batch_size
-            reports.add(step, count, metrics, waited)
+        for taken in steps:
+            before, step = step, step + taken.count
+            records_seen += taken.count * plan.batch_size
+            reports.add(step, taken)
             is_last = step == plan.num_train_steps
             is_due = step // plan.save_steps > before // plan.save_steps
-            if is_due or is_last or is_stopping:
+            if is_due or is_last or taken.is_stopping:
                 reports.flush()
                 save()
-            if is_stopping and not is_last:
+            if taken.is_stopping and not is_last:
                 raise Interrupted(
                     f"Asked to end at step {step} of {plan.num_train_steps}; "
                     "all is saved, and the same command goes on from there."
@@ -211,11 +211,11 @@ class _Reports:
             plan.num_train_steps,
         )
         self.peak = None  # measured once there is something to compare
-        self.pending: list[tuple[int, int, dict, float]] = []
+        self.pending: list[tuple[int, loop.Step]] = []
 
-    def add(self, step, count, metrics, waited) -> None:
-        self.pending.append((step, count, metrics, waited))
-        self.progress.advance(count)
+    def add(self, step: int, taken: loop.Step) -> None:
+        self.pending.append((step, taken))
+        self.progress.advance(taken.count)
         is_first = self.progress.pace is None
         is_due = step - self.progress.last_step >= self.plan.log_steps
         if is_due or is_first or self.progress.silence() > REPORT_SECONDS:
@@ -228,16 +228,16 @@ class _Reports:
         """Fetches what is pending; raises if training has gone astray."""
         if not self.pending:
             return
-        steps, counts, metrics, waits = zip(*self.pending, strict=True)
+        steps, taken = zip(*self.pending, strict=True)
         self.pending = []
         fetched = [
-            {name: np.asarray(value) for name, value in m.items()}
-            for m in metrics
+            {name: np.asarray(value) for name, value in t.metrics.items()}
+            for t in taken
         ]
         for step, values in zip(steps, fetched, strict=True):
             for name in self.finite:
                 self._check(step, name, values[name])
-        sequences = sum(counts) * self.plan.batch_size
+        sequences = sum(t.count for t in taken) * self.plan.batch_size
         means = {"loss": float(np.mean([m["loss"] for m in fetched]))}
         for name, value in fetched[-1].items():
             if value.shape == (2,):
@@ -251,7 +251,7 @@ class _Reports:
             means["matmul_peak_share"] = (
                 flops * length * sequences / seconds / self.peak
             )
-        means["input_wait_share"] = sum(waits) / seconds
+        means["input_wait_share"] = sum(t.waited for t in taken) / seconds
         rates = {"sequences": sequences, "tokens": sequences * length}
         is_first = self.progress.pace is None
         self.progress.report(steps[-1], means, rates)

@@ -266,13 +266,13 @@ def shared_run(golden_dir, tmp_path):
     batches = tf.data.Dataset.from_tensor_slices(
         {k: np.stack([row[k] for row in stream]) for k in stream[0]}
     ).batch(batch_size)
-    steps = loop.train(
+    steps = loop.take_steps(
         tf.distribute.get_strategy(),
-        loop.make_train_step(model, optimizer, pretraining.TASK),
+        loop.make_train_step(model, optimizer, pretraining.PRETRAINING),
         batches,
-        num_steps,
+        num_steps=num_steps,
     )
-    expected = [float(metrics["loss"]) for _, metrics, _ in steps]
+    expected = [float(step.metrics["loss"]) for step in steps]
     flags = [
         *golden_flags(golden_dir, tmp_path / "out"),
         f"--input_file={tmp_path}/*.tfrecord",
@@ -294,7 +294,7 @@ def assert_losses(output_dir, expected) -> None:
 def test_golden_two_replicas(tmp_path, start, shared_run):
     flags, expected = shared_run
     log = start(*flags, "--num_replicas=2").end_well()
-    assert "2 replica(s), mirrored: --num_replicas=2" in log
+    assert "Running on 2 replicas (mirrored: --num_replicas=2)" in log
     assert_losses(tmp_path / "out", expected)
 
 
@@ -318,7 +318,7 @@ def test_golden_two_workers(tmp_path, start, shared_run):
 
     logs = [worker.end_well() for worker in start_workers()]
     for log in logs:
-        assert "2 replica(s), multi_worker: 2 --worker_hosts" in log
+        assert "2 replicas (multi_worker: 2 --worker_hosts)" in log
         assert "RESUMING from" in log
     assert "Saved" in logs[0] and "Saved" not in logs[1]
     assert_losses(output_dir, expected)

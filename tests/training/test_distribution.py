@@ -60,7 +60,7 @@ def test_logical_replicas(caplog):
     assert isinstance(strategy, tf.distribute.MirroredStrategy)
     assert strategy.num_replicas_in_sync == 2
     assert distribution.is_chief(strategy)
-    assert "2 replica(s), mirrored: --num_replicas=2" in caplog.text
+    assert "2 replicas (mirrored: --num_replicas=2)" in caplog.text
 
 
 @pytest.mark.parametrize(

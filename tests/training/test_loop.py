@@ -1,6 +1,9 @@
 """The engine: one step on any number of replicas is the same step."""
 
 import copy
+import subprocess
+import sys
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -11,7 +14,9 @@ from keras_bert_ref import heads, losses, optimization
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.pretraining import objective as pretraining
-from keras_bert_ref.training import loop, precision
+from keras_bert_ref.training import loop
+from keras_bert_ref.training.loss_scale import LossScale
+from keras_bert_ref.training.objective import Objective
 
 TOLERANCE = 1e-5
 CONFIG = BertConfig(
@@ -94,7 +99,7 @@ class Run:
         strategy=None,
         dtype="float32",
         head=heads.BertPretraining,
-        task=pretraining.TASK,
+        objective=pretraining.PRETRAINING,
         steps_per_call=1,
         loss_scale=None,
         **options,
@@ -111,16 +116,24 @@ class Run:
             step = loop.make_train_step(
                 self.model,
                 self.optimizer,
-                task,
+                objective,
                 loss_scale=self.loss_scale,
                 **options,
             )
             dataset = make_dataset(strategy, all_batches)
             num_steps = num_steps or len(all_batches)
             self.steps = [
-                (count, {k: v.numpy() for k, v in metrics.items()}, waited)
-                for count, metrics, waited in loop.train(
-                    strategy, step, dataset, num_steps, steps_per_call
+                (
+                    taken.count,
+                    {k: v.numpy() for k, v in taken.metrics.items()},
+                    taken.waited,
+                )
+                for taken in loop.take_steps(
+                    strategy,
+                    step,
+                    dataset,
+                    num_steps=num_steps,
+                    steps_per_call=steps_per_call,
                 )
             ]
         self.losses = [metrics["loss"] for _, metrics, _ in self.steps]
@@ -169,7 +182,10 @@ def count_and_tell(batch):
 @pytest.fixture(scope="module")
 def plain():
     """Three steps on one device, as simple as can be."""
-    return Run(BATCHES, task=pretraining.TASK._replace(count=count_and_tell))
+    return Run(
+        BATCHES,
+        objective=pretraining.PRETRAINING._replace(count=count_and_tell),
+    )
 
 
 @pytest.mark.slow
@@ -191,15 +207,14 @@ def test_golden_steps(golden_dir, logical_cpus):
             int(golden["num_warmup_steps"]),
         )
         optimizer.build(model.trainable_variables)
-        steps = loop.train(
+        steps = loop.take_steps(
             strategy,
-            loop.make_train_step(model, optimizer, pretraining.TASK),
+            loop.make_train_step(model, optimizer, pretraining.PRETRAINING),
             make_dataset(strategy, all_batches),
-            len(all_batches),
+            num_steps=len(all_batches),
         )
-        for (_, metrics, _), expected in zip(
-            steps, golden["losses"], strict=True
-        ):
+        for taken, expected in zip(steps, golden["losses"], strict=True):
+            metrics = taken.metrics
             actual = [
                 metrics["loss"],
                 loop.ratio(metrics["masked_lm_loss"]),
@@ -280,7 +295,7 @@ def test_two_replicas_equal_one(plain, logical_cpus):
         strategy=strategy,
         accumulation_steps=2,
         jit_compile=True,
-        loss_scale=lambda: precision.LossScale(2.0**10, growth_steps=2),
+        loss_scale=lambda: LossScale(2.0**10, growth_steps=2),
     )
     assert_same(run, plain)
     assert_same_metrics(run, plain)
@@ -298,16 +313,70 @@ def test_loop_on_two_devices_equals_single_steps(plain, logical_cpus):
 
 
 def test_wish_to_stop_is_seen():
-    """All workers must see it at the same step: it is a metric like others."""
     wishes = iter([False, True, False])
-    steps = loop.train(
+    steps = loop.take_steps(
         tf.distribute.get_strategy(),
         lambda batch: {"loss": tf.constant(1.0)},
         make_dataset(tf.distribute.get_strategy(), BATCHES),
-        3,
+        num_steps=3,
         wants_to_stop=lambda: next(wishes),
     )
-    assert [float(metrics["stop"]) for _, metrics, _ in steps] == [0, 1, 0]
+    assert [step.is_stopping for step in steps] == [False, True, False]
+
+
+def test_steps_are_queued_without_waiting():
+    """Where devices work by themselves, nothing is fetched from a step."""
+    code = """
+import threading
+import tensorflow as tf
+from keras_bert_ref.training import loop
+
+tf.config.experimental.set_synchronous_execution(False)
+gate = threading.Event()
+numbers = [tf.constant(float(i)) for i in range(9)]
+
+def wait(number):
+    assert gate.wait(60)
+    return number
+
+def train_step(batch):
+    return {"loss": tf.py_function(wait, [batch], tf.float32)}
+
+class Batches:  # a data set would wait, for reasons of its own
+    element_spec = tf.TensorSpec([], tf.float32)
+
+    def __iter__(self):
+        return iter(numbers)
+
+steps = loop.take_steps(
+    tf.distribute.get_strategy(), train_step, Batches(), num_steps=9
+)
+taken = [next(steps) for _ in range(9)]
+assert not gate.is_set()
+gate.set()
+assert [float(step.metrics["loss"]) for step in taken] == list(range(9))
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+class Votes(NamedTuple):
+    """What a strategy with so many workers tells of them."""
+
+    cluster_resolver: object
+
+
+def test_workers_stop_at_the_same_step():
+    """Each looks at votes of some calls ago, whatever it wants itself."""
+    cluster = tf.train.ClusterSpec({"worker": ["a:1", "b:1"]})
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(cluster)
+    asked, other = (loop._Votes(Votes(resolver)) for _ in range(2))
+    sums = [0.0, 0.0, 1.0, *[1.0] * 9]
+    stops = [
+        [votes.count(tf.constant(x), wants) for x in sums]
+        for votes, wants in ((asked, True), (other, False))
+    ]
+    assert stops[0] == stops[1]
+    assert stops[0].index(True) == 2 + loop._Votes.CALLS_AGO
 
 
 def dropped_out(model, seed: int, draw: int) -> np.ndarray:
@@ -364,7 +433,7 @@ def test_replicas_draw_differently(logical_cpus):
         [batch],
         config=CONFIG,
         strategy=replicas(logical_cpus(2)),
-        task=pretraining.TASK._replace(metrics=metrics),
+        objective=pretraining.PRETRAINING._replace(metrics=metrics),
     )
     first, second = run.steps[0][1]["of_each"]
     assert first and second and first != second
@@ -375,7 +444,7 @@ def test_overflow_leaves_a_step_out():
     run = Run(
         BATCHES[:2],
         dtype="mixed_float16",
-        loss_scale=lambda: precision.LossScale(2.0**100),
+        loss_scale=lambda: LossScale(2.0**100),
     )
     for name, value in run.weights().items():
         np.testing.assert_array_equal(value, run.before[name], err_msg=name)
@@ -386,13 +455,13 @@ def test_overflow_leaves_a_step_out():
 
 
 def test_half_precision_is_near(plain):
-    run = Run(BATCHES, dtype="mixed_float16", loss_scale=precision.LossScale)
+    run = Run(BATCHES, dtype="mixed_float16", loss_scale=LossScale)
     np.testing.assert_allclose(run.losses, plain.losses, rtol=2e-2)
     assert run.losses != plain.losses
     assert {v.dtype for v in run.model.trainable_variables} == {"float32"}
 
 
-SPAN = loop.Task(
+SPAN = Objective(
     lambda batch: {
         "examples": tf.cast(tf.shape(batch["input_ids"])[0], "float32")
     },
@@ -409,7 +478,9 @@ SPAN = loop.Task(
 
 def test_variables_without_gradient_stay():
     """A span head never uses the pooler."""
-    run = Run(BATCHES[:2], head=heads.BertSpan, task=SPAN, accumulation_steps=2)
+    run = Run(
+        BATCHES[:2], head=heads.BertSpan, objective=SPAN, accumulation_steps=2
+    )
     same = [
         name
         for name, value in run.weights().items()
@@ -428,7 +499,9 @@ def test_evaluate(plain, logical_cpus, num_replicas):
         model.build()
         model.set_weights(plain.model.get_weights())
         dataset = make_dataset(strategy, BATCHES)
-        results = loop.evaluate(strategy, model, pretraining.TASK, dataset)
+        results = loop.evaluate(
+            strategy, model, pretraining.PRETRAINING, dataset
+        )
     sums = {"masked_lm": np.zeros(3), "next_sentence": np.zeros(3)}
     totals = []
     for batch in BATCHES:

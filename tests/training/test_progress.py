@@ -1,11 +1,11 @@
 """What a person sees: lines, metrics, events, curves."""
 
 import json
+import re
 
 import pytest
 import tensorflow as tf
 
-from keras_bert_ref.config import BertConfig
 from keras_bert_ref.training import progress
 
 
@@ -72,19 +72,11 @@ def test_the_line(tmp_path, caplog):
     with caplog.at_level("INFO", logger="absl"):
         report(tmp_path, 0, [1, 5, 10])
     first, second, last = caplog.messages
-    assert first.startswith("step 1/10: loss 1, sequences_per_second ")
+    assert re.match(r"step 1/10: loss 1, [\d.e+]+ sequences/s, ", first)
     assert first.endswith("compiled just now")
     assert second.startswith("step 5/10: loss 0.2, ")
     assert second.endswith(" left")
     assert last.endswith(", 0 s left")
-
-
-@pytest.mark.parametrize(
-    "seconds, text",
-    [(5.9, "5 s"), (65, "1 min 05 s"), (3661, "1 h 01 min")],
-)
-def test_duration(seconds, text):
-    assert progress._duration(seconds) == text
 
 
 def test_curves(tmp_path):
@@ -101,24 +93,3 @@ def test_no_curves_of_a_single_point(tmp_path):
     assert progress.draw_curves(str(tmp_path), ["loss"]) is None
     report(tmp_path, 1, [2])
     assert progress.draw_curves(str(tmp_path), ["not_there"]) is None
-
-
-def test_flops():
-    """Three products of forward and backward, 2 operations each; one layer:
-    four D x D, two D x F, and two T x D of attention."""
-    config = BertConfig(
-        vocab_size=9,
-        hidden_size=4,
-        num_hidden_layers=2,
-        num_attention_heads=1,
-        intermediate_size=8,
-    )
-    one_layer = 4 * 4 * 4 + 2 * 4 * 8 + 2 * 10 * 4
-    flops = progress.train_flops_per_token(config, 10)
-    assert flops == 3 * 2 * 2 * one_layer
-
-
-def test_matmul_peak(monkeypatch):
-    monkeypatch.setattr(progress, "PEAK_SIZE", 64)
-    monkeypatch.setattr(progress, "PEAK_SECONDS", 0.01)
-    assert 1e6 < progress.matmul_peak() < 1e15
