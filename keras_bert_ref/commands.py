@@ -178,6 +178,9 @@ class _Stream:
     def flush(self) -> None:
         sys.stderr.flush()
 
+    def close(self) -> None:
+        """Standard error stays open."""
+
 
 @contextlib.contextmanager
 def quiet_start(is_verbose: bool) -> Iterator[None]:

@@ -41,7 +41,9 @@ def main(options: Options, _words=()) -> None:
     if is_chief:
         state.keep_config(options.output_dir, config)
         if options.do_train and task.name in tasks.OWN_KINDS and task.labels:
-            splits.write_labels(options.output_dir, task.labels)
+            folders = {trial.options.output_dir for trial in planned}
+            for folder in folders | {options.output_dir}:
+                splits.write_labels(folder, task.labels)
 
     def train_and_evaluate(options: Options) -> tuple[dict | None, bool]:
         model = build_model(options, strategy, config, task)

@@ -159,14 +159,19 @@ def test_missing_and_empty_file(tmp_path):
 
 
 def make_own(tmp_path, kind, columns, is_training=True, is_regression=False):
-    return classifier_data.make_own_task(
+    output_dir = str(tmp_path / "out")
+    task = classifier_data.make_own_task(
         kind,
-        columns,
-        is_regression,
-        str(tmp_path),
-        str(tmp_path / "out"),
-        is_training,
+        columns=columns,
+        is_regression=is_regression,
+        data_dir=str(tmp_path),
+        output_dir=output_dir,
+        kept_labels=classifier_data.read_labels(output_dir),
+        is_training=is_training,
     )
+    if task.labels:
+        classifier_data.write_labels(output_dir, task.labels)
+    return task
 
 
 def read_train(task, tmp_path):
@@ -228,7 +233,7 @@ def test_own_mistakes(tmp_path):
     with pytest.raises(ValueError, match=message):
         make_own(tmp_path, "tsv", ["txt", None, "label"])
     columns = ["text", None, "label"]
-    with pytest.raises(ValueError, match="no .*labels.txt, which training"):
+    with pytest.raises(ValueError, match="no labels.txt in .*, which training"):
         make_own(tmp_path, "tsv", columns, is_training=False)
     path.write_text("text\tlabel\na\t1\nb\t2\n")
     make_own(tmp_path, "tsv", columns)
@@ -273,10 +278,10 @@ def test_prepare_leaves_out_what_is_optional(tmp_path):
         data = classifier_data.prepare(
             glue.get_task("MNLI"),
             tokenizer,
-            32,
-            str(data_dir),
-            str(tmp_path / "out"),
-            [name],
+            max_seq_length=32,
+            data_dir=str(data_dir),
+            output_dir=str(tmp_path / "out"),
+            names=[name],
         )
         for d in data[name]:  # all of them are shuffled among each other
             assert d.records.shuffle_buffer == len(d.labels) > 0
@@ -326,7 +331,7 @@ def test_tfds_not_there(tmp_path):
         glue_tfds.read_examples(xnli, xnli.dev[0], "tfds")
 
 
-def test_submission(tmp_path, capsys):
+def test_submission(tmp_path, capsys, monkeypatch):
     def write(folder, name, guesses):
         task = glue.get_task(name)
         path = glue_submission.write_submission(
@@ -345,17 +350,21 @@ def test_submission(tmp_path, capsys):
     )
     zip_file = str(tmp_path / "glue.zip")
     folders = [str(tmp_path / "1"), str(tmp_path / "2")]
-    glue_submission.main([zip_file, *folders])
+    monkeypatch.setattr("sys.argv", ["zip", zip_file, *folders])
+    glue_submission.main()
     shown = capsys.readouterr().out
     missing = "AX, CoLA, MNLI-m, MNLI-mm, MRPC, QNLI, QQP, SST-2, WNLI"
     assert f"Missing: {missing}. GLUE wants all but AX." in shown
     with zipfile.ZipFile(zip_file) as archive:
         assert archive.namelist() == ["RTE.tsv", "STS-B.tsv"]
         assert archive.read("RTE.tsv").startswith(b"index\tprediction\n0\t")
-    with pytest.raises(SystemExit, match="Both .*1/.* and .*1/.* are there"):
-        glue_submission.main([zip_file, folders[0], folders[0]])
-    with pytest.raises(SystemExit, match="There is no submission"):
-        glue_submission.main([zip_file, str(tmp_path)])
+    for wrong, message in (
+        ([folders[0], folders[0]], "Both .*1/.* and .*1/.* are there"),
+        ([str(tmp_path)], "There is no submission"),
+    ):
+        monkeypatch.setattr("sys.argv", ["zip", zip_file, *wrong])
+        with pytest.raises(SystemExit, match=message):
+            glue_submission.main()
 
 
 def test_submission_names():
