@@ -8,13 +8,12 @@ import os
 from absl import flags
 
 from keras_bert_ref import flags as shared_flags
-from keras_bert_ref import heads
+from keras_bert_ref import heads, precision
 from keras_bert_ref.data import classifier_data, glue
 from keras_bert_ref.training import (
     classification,
     distribution,
     fine_tuning,
-    precision,
     progress,
     state,
     trials,
@@ -103,6 +102,7 @@ def main(_):
     config = shared_flags.read_config()
     tokenizer = shared_flags.read_tokenizer(config)
     task = read_task()
+    policy = precision.choose_policy(FLAGS.dtype, FLAGS.use_tpu)
     # Before TensorFlow is at work: this may use other processes.
     data = classifier_data.prepare(
         task,
@@ -121,7 +121,7 @@ def main(_):
         for name, value in run.flags.items():
             setattr(FLAGS, name, value)
         FLAGS.output_dir = run.folder(output_dir)
-        model = build_model(strategy, config, task)
+        model = build_model(strategy, config, task, policy)
         has_trained, results = False, None
         if FLAGS.do_train:
             has_trained = run_train(
@@ -136,7 +136,7 @@ def main(_):
         FLAGS.output_dir = best.folder(output_dir)
     if FLAGS.do_predict and is_chief:
         # The other workers are not there to make variables with.
-        model = build_model(tf.distribute.get_strategy(), config, task)
+        model = build_model(tf.distribute.get_strategy(), config, task, policy)
         run_predict(model, task, data["predict"], output_dir)
 
 
@@ -176,13 +176,13 @@ def read_task() -> glue.Task:
     )
 
 
-def build_model(strategy, config, task) -> heads.BertClassifier:
+def build_model(strategy, config, task, policy) -> heads.BertClassifier:
     keras.utils.set_random_seed(FLAGS.seed)
     with strategy.scope():
         model = heads.BertClassifier(
             config,
             num_labels=len(task.labels) or 1,
-            dtype=precision.choose_policy(FLAGS.dtype),
+            dtype=policy,
             skip_padding=shared_flags.skips_padding(),
         )
         model.build()

@@ -5,13 +5,12 @@ import os
 from absl import flags
 
 from keras_bert_ref import flags as shared_flags
-from keras_bert_ref import heads
+from keras_bert_ref import heads, precision
 from keras_bert_ref.data import batches
 from keras_bert_ref.data.pretraining import examples, text_files
 from keras_bert_ref.training import (
     distribution,
     loop,
-    precision,
     pretraining,
     progress,
     state,
@@ -55,8 +54,8 @@ def main(argv):
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise ValueError("Nothing to do: set --do_train, --do_eval or both.")
     config = shared_flags.read_config()
+    policy = precision.choose_policy(FLAGS.dtype, FLAGS.use_tpu)
     strategy = shared_flags.set_up()
-    policy = precision.choose_policy(FLAGS.dtype)
     records = batches.find_records(
         text_files.find_files(",".join([FLAGS.input_file, *argv[1:]])),
         examples.make_schema(

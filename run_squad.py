@@ -7,14 +7,13 @@ import random
 from absl import flags, logging
 
 from keras_bert_ref import flags as shared_flags
-from keras_bert_ref import heads
+from keras_bert_ref import heads, precision
 from keras_bert_ref.data import squad, squad_answers, squad_tfds
 from keras_bert_ref.metrics import squad as metric
 from keras_bert_ref.metrics.squad_thresholds import find_best_thresholds
 from keras_bert_ref.training import (
     distribution,
     fine_tuning,
-    precision,
     progress,
     span_logits,
     state,
@@ -72,6 +71,7 @@ def main(_):
     check_flags()
     config = shared_flags.read_config()
     tokenizer = shared_flags.read_tokenizer(config)
+    policy = precision.choose_policy(FLAGS.dtype, FLAGS.use_tpu)
     # Before TensorFlow is at work: this may use other processes.
     train_data = prepare_training(tokenizer) if FLAGS.do_train else None
     questions = prepare_questions(tokenizer) if FLAGS.do_predict else None
@@ -80,7 +80,6 @@ def main(_):
     if is_chief:
         state.keep_config(FLAGS.output_dir, config)
     with strategy.scope():
-        policy = precision.choose_policy(FLAGS.dtype)
         model = heads.BertSpan(config, dtype=policy)
         model.build()
         if FLAGS.do_train:

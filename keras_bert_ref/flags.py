@@ -11,13 +11,14 @@ import keras
 import tensorflow as tf
 from absl import app, flags, logging
 
-from keras_bert_ref import optimization
+from keras_bert_ref import optimization, precision
 from keras_bert_ref.checkpoints import casing
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.data.batches import Records
 from keras_bert_ref.tokenization import FullTokenizer
-from keras_bert_ref.training import distribution, loop, precision, progress
+from keras_bert_ref.training import distribution, loop, progress
 from keras_bert_ref.training import run as training_run
+from keras_bert_ref.training.loss_scale import LossScale
 
 FLAGS = flags.FLAGS
 
@@ -288,7 +289,7 @@ def train(
         records,
         make_plan(strategy, num_train_steps),
         FLAGS.init_checkpoint,
-        precision.LossScale() if FLAGS.dtype == "float16" else None,
+        LossScale() if FLAGS.dtype == "float16" else None,
     )
     if distribution.is_chief(strategy):
         progress.draw_curves(FLAGS.output_dir, curves)

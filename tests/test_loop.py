@@ -10,7 +10,8 @@ import tensorflow as tf
 from keras_bert_ref import heads, losses, optimization
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.config import BertConfig
-from keras_bert_ref.training import loop, precision, pretraining
+from keras_bert_ref.training import loop, pretraining
+from keras_bert_ref.training.loss_scale import LossScale
 
 TOLERANCE = 1e-5
 CONFIG = BertConfig(
@@ -279,7 +280,7 @@ def test_two_replicas_equal_one(plain, logical_cpus):
         strategy=strategy,
         accumulation_steps=2,
         jit_compile=True,
-        loss_scale=lambda: precision.LossScale(2.0**10, growth_steps=2),
+        loss_scale=lambda: LossScale(2.0**10, growth_steps=2),
     )
     assert_same(run, plain)
     assert_same_metrics(run, plain)
@@ -374,7 +375,7 @@ def test_overflow_leaves_a_step_out():
     run = Run(
         BATCHES[:2],
         dtype="mixed_float16",
-        loss_scale=lambda: precision.LossScale(2.0**100),
+        loss_scale=lambda: LossScale(2.0**100),
     )
     for name, value in run.weights().items():
         np.testing.assert_array_equal(value, run.before[name], err_msg=name)
@@ -385,7 +386,7 @@ def test_overflow_leaves_a_step_out():
 
 
 def test_half_precision_is_near(plain):
-    run = Run(BATCHES, dtype="mixed_float16", loss_scale=precision.LossScale)
+    run = Run(BATCHES, dtype="mixed_float16", loss_scale=LossScale)
     np.testing.assert_allclose(run.losses, plain.losses, rtol=2e-2)
     assert run.losses != plain.losses
     assert {v.dtype for v in run.model.trainable_variables} == {"float32"}

@@ -10,7 +10,8 @@ from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.data import batches
 from keras_bert_ref.data.pretraining.examples import make_schema
-from keras_bert_ref.training import precision, pretraining, progress, run, state
+from keras_bert_ref.training import pretraining, progress, run, state
+from keras_bert_ref.training.loss_scale import LossScale
 
 # Each of them traces a training step, most of them several.
 pytestmark = pytest.mark.slow
@@ -105,10 +106,10 @@ def start(train, tmp_path):
 
 def test_resumed_run_goes_the_same_way(train, start, tmp_path):
     """With dropout and shuffling, over the end of an epoch."""
-    scale = precision.LossScale(2.0, growth_steps=4)
+    scale = LossScale(2.0, growth_steps=4)
     train(7, "whole", init_checkpoint=start, loss_scale=scale)
     for num_steps in (2, 5, 7):
-        again = precision.LossScale(2.0, growth_steps=4)
+        again = LossScale(2.0, growth_steps=4)
         train(num_steps, "parts", init_checkpoint=start, loss_scale=again)
     assert float(again.value) == float(scale.value) == 4.0
     assert int(again.good_steps) == int(scale.good_steps) == 3
