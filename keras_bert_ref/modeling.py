@@ -14,7 +14,7 @@ import math
 import keras
 from keras import ops
 
-from keras_bert_ref import kernels
+from keras_bert_ref import kernels, precision
 from keras_bert_ref.config import BertConfig
 
 # The original's value; finite, so that a row without any real token gives an
@@ -93,6 +93,7 @@ class BertLayer(Parent, keras.layers.Layer):
 
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(**kwargs)
+        precision.protect(self.compute_dtype)
         self.config = config
 
 
@@ -320,6 +321,7 @@ class BertNetwork(Parent, keras.Model):
 
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(**kwargs)
+        precision.protect(self.compute_dtype)
         self.config = config
 
     @classmethod

@@ -1,5 +1,6 @@
-"""Fixtures shared by all tests."""
+"""Fixtures shared by all tests, and what a run of them needs first."""
 
+import contextlib
 import logging
 import os
 import pathlib
@@ -9,7 +10,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import pytest
 
-import keras_bert_ref  # noqa: F401, first: it sets how TensorFlow starts
+from helpers import dead_workers
+from keras_bert_ref import precision  # first: it sets how TensorFlow starts
 
 import tensorflow as tf  # isort: skip
 
@@ -22,6 +24,21 @@ tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
     [tf.config.LogicalDeviceConfiguration()] * 4,
 )
+
+# Hooks: a worker that dies fails the run.
+pytest_testnodeready = dead_workers.pytest_testnodeready
+pytest_testnodedown = dead_workers.pytest_testnodedown
+pytest_handlecrashitem = dead_workers.pytest_handlecrashitem
+
+
+def pytest_configure(config):
+    dead_workers.pytest_configure(config)
+    if hasattr(config, "workerinput"):
+        return  # workers inherit what the trial has set
+    for dtype in precision.HALF:
+        # Tests that need what does not work here raise the error again.
+        with contextlib.suppress(ValueError):
+            precision.protect(dtype)
 
 
 @pytest.fixture(autouse=True)

@@ -98,6 +98,7 @@ def test_no_utils():
     [
         ("import keras_bert_ref", {"numpy", "tensorflow"}),
         ("from keras_bert_ref import FullTokenizer", {"tensorflow"}),
+        ("from keras_bert_ref import precision", {"tensorflow"}),
         (
             "from keras_bert_ref import BertModel",
             {"keras_hub", "tensorflow_text", "tensorflow_datasets"},

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-from keras_bert_ref import heads, precision
+from keras_bert_ref import heads
 from keras_bert_ref.classifier import objective, predictions, splits, tasks
 from keras_bert_ref.classifier.flags import ACTIONS
 from keras_bert_ref.commands import Options
@@ -24,6 +24,7 @@ from keras_bert_ref.training import (
 def main(options: Options, _words=()) -> None:
     actions = [name for name in ACTIONS if getattr(options, f"do_{name}")]
     planned = plan_trials(options)
+    setup.choose_policy(options)
     config = setup.read_config(options)
     tokenizer = setup.read_tokenizer(options, config)
     task = read_task(options)
@@ -124,7 +125,7 @@ def build_model(options, strategy, config, task) -> heads.BertClassifier:
         model = heads.BertClassifier(
             config,
             num_labels=len(task.labels) or 1,
-            dtype=precision.choose_policy(options.dtype),
+            dtype=setup.choose_policy(options),
             skip_padding=setup.skips_padding(options),
         )
         model.build()

@@ -4,7 +4,7 @@ import io
 import os
 from collections.abc import Sequence
 
-from keras_bert_ref import casing, files, heads, precision, text_files
+from keras_bert_ref import casing, files, heads, text_files
 from keras_bert_ref.commands import Options
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.pretraining.features import make_schema
@@ -31,6 +31,7 @@ EVAL_KEYS = (
 
 
 def main(options: Options, words: Sequence[str] = ()) -> None:
+    policy = setup.choose_policy(options)
     config = setup.read_config(options)
     if options.vocab_file:
         options = check_vocabulary(options, config)
@@ -46,7 +47,7 @@ def main(options: Options, words: Sequence[str] = ()) -> None:
     with strategy.scope():
         model = heads.BertPretraining(
             config,
-            dtype=precision.choose_policy(options.dtype),
+            dtype=policy,
             skip_padding=setup.skips_padding(options),
         )
         model.build()

@@ -7,7 +7,7 @@ import random
 import tensorflow as tf
 from absl import logging
 
-from keras_bert_ref import heads, precision
+from keras_bert_ref import heads
 from keras_bert_ref.commands import Options
 from keras_bert_ref.squad import answers, examples, logits, metrics, records
 from keras_bert_ref.squad.objective import SPANS
@@ -26,6 +26,7 @@ SHUFFLE_SEED = 12345  # of the original
 
 
 def main(options: Options, _words=()) -> None:
+    policy = setup.choose_policy(options)
     config = setup.read_config(options)
     tokenizer = setup.read_tokenizer(options, config)
     # Before TensorFlow is at work: this may use other processes.
@@ -38,7 +39,6 @@ def main(options: Options, _words=()) -> None:
     if is_chief:
         state.keep_config(options.output_dir, config)
     with strategy.scope():
-        policy = precision.choose_policy(options.dtype)
         model = heads.BertSpan(config, dtype=policy)
         model.build()
         if options.do_train:

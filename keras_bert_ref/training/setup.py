@@ -25,7 +25,6 @@ XLA_LENGTH_MULTIPLE = 64
 
 def choose_devices(options: Options) -> tf.distribute.Strategy:
     """Chooses devices and seeds; must come before TensorFlow does anything."""
-    precision.choose_policy(options.dtype)  # may have to set how it starts
     strategy = distribution.choose_strategy(
         distribution.Devices(
             kind=options.distribution,
@@ -43,6 +42,12 @@ def choose_devices(options: Options) -> tf.distribute.Strategy:
     if options.deterministic:
         tf.config.experimental.enable_op_determinism()
     return strategy
+
+
+def choose_policy(options: Options) -> str:
+    """The Keras policy of --dtype; must come before TensorFlow does anything,
+    since it may have to set how oneDNN starts."""
+    return precision.choose_policy(options.dtype, options.use_tpu)
 
 
 def read_config(options: Options) -> BertConfig:

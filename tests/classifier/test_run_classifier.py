@@ -305,7 +305,9 @@ def test_trials(run_classifier, arguments, tmp_path):
     table = (out / "results.txt").read_text()
     assert re.search(r"lr 0\.01 batch 3 epochs 1 +f1 +2( +[\d.]+){4}\n", table)
     for action in ("--do_eval", "--do_predict"):
-        with pytest.raises(ValueError, match="no model in .* its 2 trials; set"):
+        with pytest.raises(
+            ValueError, match="no model in .* its 2 trials; set"
+        ):
             runners.run(run_classifier, *arguments, *task, action)
     assert re.search(r"published, test: Base +f1 +88\.9\n", table)
 
@@ -387,7 +389,10 @@ def test_grid_predicts_with_the_best(run_classifier, arguments, tmp_path):
 
 MISTAKES = [
     ([], "Nothing to do: set --do_train, --do_eval or --do_predict"),
-    (["--do_eval", "--num_trials=3"], "3 trials are compared .* set --do_train"),
+    (
+        ["--do_eval", "--num_trials=3"],
+        "3 trials are compared .* set --do_train",
+    ),
     (["--do_train", "--task_name=mrcp"], "no task 'mrcp'.*MRPC, QNLI"),
     (
         ["--do_train", "--max_seq_length=64"],
