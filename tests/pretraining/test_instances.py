@@ -9,10 +9,10 @@ from absl import logging
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_ref.pretraining import exact, text_files
+from keras_bert_ref import text_files
+from keras_bert_ref.pretraining import exact
 from keras_bert_ref.pretraining.corpus import Corpus, encode_block
-from keras_bert_ref.pretraining.examples import describe
-from keras_bert_ref.pretraining.features import make_features
+from keras_bert_ref.pretraining.features import describe, make_features
 from keras_bert_ref.pretraining.instances import (
     sample_instances,
     sample_instances_at_once,
