@@ -22,7 +22,6 @@ from helpers.squad_files import (
     open_real,
 )
 from keras_bert_ref.records.files import read_records
-from keras_bert_ref.squad import examples as squad
 from keras_bert_ref.squad import records
 from keras_bert_ref.squad import tokens as squad_tokens
 from keras_bert_ref.squad.examples import make_examples, read_squad_examples
@@ -398,7 +397,7 @@ def test_processes_do_not_change_features(tokenizer, monkeypatch, is_training):
 
 @pytest.mark.parametrize("is_training", [True, False])
 def test_records(tokenizer, monkeypatch, tmp_path, is_training):
-    monkeypatch.setattr(squad, "RECORDS_PER_WRITE", 16)
+    monkeypatch.setattr(records, "RECORDS_PER_WRITE", 16)
     examples = make_many(is_training)
     features = make_features(examples, tokenizer, (40, 8, 8), is_training)
     path = str(tmp_path / "some.tf_record")
