@@ -44,7 +44,7 @@ class OutputProjection(modeling.BertLayer):
 
 
 class MaskedLM(modeling.BertLayer):
-    """Guesses the words at masked positions (section 3.1, task 1).
+    """Predicts the words at masked positions (section 3.1, task 1).
 
     Call arguments:
         sequence_output: float [B, T, D].
@@ -142,7 +142,7 @@ class BertPretraining(BertHead):
         outputs = self.encode(batch, training)
         if "masked_lm_positions" not in batch:
             raise ValueError(
-                "Pre-training guesses words at masked_lm_positions, which the "
+                "Pre-training predicts words at masked_lm_positions, which the "
                 f"batch lacks; it has {', '.join(sorted(batch))}."
             )
         return {
@@ -239,7 +239,7 @@ def add_output_weights(layer, num_labels: int, stddev: float):
 
 def project(x, weights, bias):
     """x [..., D] times weights [L, D] transposed, plus bias [L]."""
-    rows = tf.reshape(x, (-1, x.shape[-1]))  # one large product, not B small
+    rows = tf.reshape(x, (-1, x.shape[-1]))  # one large matmul, not B small
     logits = tf.matmul(rows, weights, transpose_b=True) + bias
     shape = tf.concat([tf.shape(x)[:-1], [weights.shape[0]]], axis=0)
     return tf.reshape(logits, shape)

@@ -14,7 +14,7 @@ import math
 import keras
 from keras import ops
 
-from keras_bert_ref import kernels
+from keras_bert_ref import kernels, unpadding
 from keras_bert_ref.config import BertConfig
 
 # The original's value; finite, so that a row without any real token gives an
@@ -118,7 +118,7 @@ class Embeddings(BertLayer):
     Call arguments:
         input_ids: int [B, T].
         segment_ids: int [B, T].
-        tokens: kernels.AllTokens or RealTokens, M of them.
+        tokens: unpadding.AllTokens or RealTokens: which M are kept.
 
     Returns:
         float [M, D].
@@ -139,7 +139,7 @@ class Embeddings(BertLayer):
     def call(self, input_ids, segment_ids, tokens=None, training=False):
         length = ops.shape(input_ids)[1]
         x = ops.take(self.word_embeddings, input_ids, axis=0)  # [B, T, D]
-        # A product with one-hot rows rather than a look-up, as in the
+        # A matmul with one-hot rows rather than a look-up, as in the
         # original: few rows, and the gradient stays dense.
         segments = ops.one_hot(
             segment_ids, self.config.type_vocab_size, dtype=x.dtype
@@ -164,7 +164,7 @@ class SelfAttention(BertLayer):
 
     Call arguments:
         x: float [M, D].
-        tokens: where the M tokens belong, see kernels.
+        tokens: where the M tokens belong, see unpadding.
         mask_bias: float [B, 1, 1, T]; 0 for real keys, MASK_BIAS for padding.
             None: all keys are real.
 
@@ -408,9 +408,9 @@ class BertModel(BertNetwork):
             padding = 1.0 - ops.cast(input_mask, self.variable_dtype)
             mask_bias = padding[:, None, None, :] * MASK_BIAS  # [B, 1, 1, T]
         if skip_padding and input_mask is not None:
-            tokens = kernels.RealTokens(input_mask)
+            tokens = unpadding.RealTokens(input_mask)
         else:
-            tokens = kernels.AllTokens(ops.shape(input_ids)[1])
+            tokens = unpadding.AllTokens(ops.shape(input_ids)[1])
         embedded = self.embeddings(
             input_ids, segment_ids, tokens=tokens, training=training
         )
