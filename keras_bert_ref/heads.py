@@ -201,12 +201,26 @@ class BertClassifier(BertHead):
 class BertSpan(BertHead):
     """Where an answer starts and ends in a passage (SQuAD).
 
+    Args:
+        skip_padding: must be False: padding takes part in SQuAD's loss.
+
     Call arguments:
         batch: see the module.
 
     Returns:
         A dictionary: `start_logits` and `end_logits`, each float [B, T].
     """
+
+    def __init__(
+        self, config: BertConfig, skip_padding: bool = False, **kwargs
+    ):
+        if skip_padding:
+            raise ValueError(
+                "BertSpan scores every position, padding included, and "
+                f"SQuAD's loss counts them all; skip_padding={skip_padding} "
+                "would make the loss and its gradients wrong. Leave it False."
+            )
+        super().__init__(config, **kwargs)
 
     def build(self, input_shape=None):
         super().build()
