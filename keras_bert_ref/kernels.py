@@ -60,13 +60,13 @@ def gelu_erf(x):
 
 
 def layer_norm(x, gamma, beta, epsilon: float):
-    """Normalizes rows: x [M, D], gamma and beta [D] -> [M, D].
+    """Normalizes the last axis: x [..., D], gamma and beta [D] -> [..., D].
 
-    Forward, with mean and variance of each row:
+    Forward, with mean and variance over the last axis:
         x_hat = (x - mean) / sqrt(variance + epsilon)
         y = gamma * x_hat + beta
 
-    Backward, sums over rows:
+    Backward, sums over all axes but the last:
         d_x_hat = d_y * gamma
         d_x = (d_x_hat - mean(d_x_hat) - x_hat * mean(d_x_hat * x_hat))
               / sqrt(variance + epsilon)
@@ -80,7 +80,7 @@ def layer_norm(x, gamma, beta, epsilon: float):
     @tf.custom_gradient
     def normalize(x, gamma, beta):
         x_mean, variance = tf.nn.moments(x, axes=[-1], keepdims=True)
-        inverse_std = tf.math.rsqrt(variance + epsilon)  # [M, 1]
+        inverse_std = tf.math.rsqrt(variance + epsilon)  # [..., 1]
         y = tf.nn.batch_normalization(x, x_mean, variance, beta, gamma, epsilon)
 
         def backward(d_y):
@@ -89,8 +89,9 @@ def layer_norm(x, gamma, beta, epsilon: float):
             d_x = inverse_std * (
                 d_x_hat - mean(d_x_hat) - x_hat * mean(d_x_hat * x_hat)
             )
-            d_gamma = tf.reduce_sum(d_y * x_hat, axis=0)
-            d_beta = tf.reduce_sum(d_y, axis=0)
+            rows = list(range(x.shape.rank - 1))
+            d_gamma = tf.reduce_sum(d_y * x_hat, axis=rows)
+            d_beta = tf.reduce_sum(d_y, axis=rows)
             return d_x, d_gamma, d_beta
 
         return y, backward

@@ -1,7 +1,8 @@
 """The BERT encoder (Devlin et al. 2019, section 3) as Keras 3 layers.
 
-Shapes: B batch, T tokens, M tokens of the whole batch (B*T, or fewer without
-padding), N heads, H head size, D = N*H hidden, F intermediate, V vocabulary.
+Shapes: B batch, T tokens, N heads, H head size, D = N*H hidden. In [..., D]
+the dots are B, T or, where padding is left out (unpadding.py), the number of
+real tokens in the batch.
 
 Layers are nested so that the path of each variable, below the name of the
 outermost model, is the variable's name in the original checkpoints, such as
@@ -14,8 +15,9 @@ import math
 import keras
 from keras import ops
 
-from keras_bert_ref import kernels, unpadding
+from keras_bert_ref import kernels
 from keras_bert_ref.config import BertConfig
+from keras_bert_ref.unpadding import ALL_TOKENS, RealTokens
 
 # The original's value; finite, so that a row without any real token gives an
 # even distribution instead of NaN.
@@ -118,10 +120,10 @@ class Embeddings(BertLayer):
     Call arguments:
         input_ids: int [B, T].
         segment_ids: int [B, T].
-        tokens: unpadding.AllTokens or RealTokens: which M are kept.
+        tokens: which tokens are kept: ALL_TOKENS or RealTokens.
 
     Returns:
-        float [M, D].
+        float [..., D].
     """
 
     def build(self, input_shape=None):
@@ -136,7 +138,7 @@ class Embeddings(BertLayer):
         self.layer_norm = self.add_layer_norm()
         self.dropout = self.add_dropout(config.hidden_dropout_prob)
 
-    def call(self, input_ids, segment_ids, tokens=None, training=False):
+    def call(self, input_ids, segment_ids, tokens=ALL_TOKENS, training=False):
         length = ops.shape(input_ids)[1]
         x = ops.take(self.word_embeddings, input_ids, axis=0)  # [B, T, D]
         # A matmul with one-hot rows rather than a look-up, as in the
@@ -163,13 +165,13 @@ class SelfAttention(BertLayer):
     """Multi-head self-attention over a padded sequence.
 
     Call arguments:
-        x: float [M, D].
-        tokens: where the M tokens belong, see unpadding.
+        x: float [..., D].
         mask_bias: float [B, 1, 1, T]; 0 for real keys, MASK_BIAS for padding.
             None: all keys are real.
+        tokens: where the tokens of x belong: ALL_TOKENS or RealTokens.
 
     Returns:
-        float [M, D] and the attention probabilities, float [B, N, T, T].
+        float [..., D] and the attention probabilities, float [B, N, T, T].
     """
 
     def build(self, input_shape=None):
@@ -181,7 +183,7 @@ class SelfAttention(BertLayer):
             self.config.attention_probs_dropout_prob
         )
 
-    def call(self, x, mask_bias=None, tokens=None, training=False):
+    def call(self, x, mask_bias=None, tokens=ALL_TOKENS, training=False):
         q = self._split_heads(tokens.unpack(self.query(x)))  # [B, N, T, H]
         k = self._split_heads(tokens.unpack(self.key(x)))  # [B, N, T, H]
         v = self._split_heads(tokens.unpack(self.value(x)))  # [B, N, T, H]
@@ -213,11 +215,11 @@ class ResidualOutput(BertLayer):
         input_size: int. Size of the last axis of x.
 
     Call arguments:
-        x: float [M, input_size].
-        residual: float [M, D].
+        x: float [..., input_size].
+        residual: float [..., D].
 
     Returns:
-        float [M, D].
+        float [..., D].
     """
 
     def __init__(self, config: BertConfig, input_size: int, **kwargs):
@@ -240,11 +242,11 @@ class Block(BertLayer):
     """One Transformer layer: self-attention, then a feed-forward network.
 
     Call arguments:
-        x: float [M, D].
-        tokens, mask_bias: see SelfAttention.
+        x: float [..., D].
+        mask_bias, tokens: see SelfAttention.
 
     Returns:
-        float [M, D] and the attention probabilities, float [B, N, T, T].
+        float [..., D] and the attention probabilities, float [B, N, T, T].
     """
 
     def build(self, input_shape=None):
@@ -264,7 +266,7 @@ class Block(BertLayer):
             ResidualOutput, "output", input_size=inner
         )
 
-    def call(self, x, mask_bias=None, tokens=None, training=False):
+    def call(self, x, mask_bias=None, tokens=ALL_TOKENS, training=False):
         context, probs = self.attention(
             x, mask_bias, tokens=tokens, training=training
         )
@@ -277,11 +279,11 @@ class Encoder(BertLayer):
     """The stack of blocks.
 
     Call arguments:
-        x: float [M, D].
-        tokens, mask_bias: see SelfAttention.
+        x: float [..., D].
+        mask_bias, tokens: see SelfAttention.
 
     Returns:
-        The outputs of all blocks, first to last, each float [M, D]; and
+        The outputs of all blocks, first to last, each float [..., D]; and
         their attention probabilities, each float [B, N, T, T].
     """
 
@@ -291,7 +293,7 @@ class Encoder(BertLayer):
             for i in range(self.config.num_hidden_layers)
         ]
 
-    def call(self, x, mask_bias=None, tokens=None, training=False):
+    def call(self, x, mask_bias=None, tokens=ALL_TOKENS, training=False):
         all_layers, all_probs = [], []
         for block in self.blocks:
             x, probs = block(x, mask_bias, tokens=tokens, training=training)
@@ -408,9 +410,9 @@ class BertModel(BertNetwork):
             padding = 1.0 - ops.cast(input_mask, self.variable_dtype)
             mask_bias = padding[:, None, None, :] * MASK_BIAS  # [B, 1, 1, T]
         if skip_padding and input_mask is not None:
-            tokens = unpadding.RealTokens(input_mask)
+            tokens = RealTokens(input_mask)
         else:
-            tokens = unpadding.AllTokens(ops.shape(input_ids)[1])
+            tokens = ALL_TOKENS
         embedded = self.embeddings(
             input_ids, segment_ids, tokens=tokens, training=training
         )

@@ -24,20 +24,17 @@ import tensorflow as tf
 
 
 class AllTokens:
-    """Leaves nothing out: [B, T, D] <-> [B*T, D].
-
-    Args:
-        length: T.
-    """
-
-    def __init__(self, length):
-        self.length = length
+    """Leaves nothing out: a batch stays as it is, [B, T, D]."""
 
     def pack(self, x):
-        return tf.reshape(x, (-1, x.shape[-1]))
+        return x
 
     def unpack(self, x):
-        return tf.reshape(x, (-1, self.length, x.shape[-1]))
+        return x
+
+
+# What layers take unless told otherwise.
+ALL_TOKENS = AllTokens()
 
 
 class RealTokens:

@@ -47,10 +47,11 @@ def test_gelu(ours, plain):
     assert ours(far).numpy().tolist() == [0.0, 1e4]
 
 
-def test_layer_norm():
+@pytest.mark.parametrize("shape", [(5, 7), (2, 5, 7)])
+def test_layer_norm(shape):
     random = np.random.default_rng(0)
     x, gamma, beta = (
-        tf.constant(random.normal(size=shape)) for shape in ((5, 7), 7, 7)
+        tf.constant(random.normal(size=size)) for size in (shape, 7, 7)
     )
 
     def plain(x, gamma, beta):
