@@ -33,7 +33,10 @@ def gelu(x):
 
     def backward(d_y):
         x_du_dx = x * (GELU_A + (3.0 * GELU_B) * (x * x))
-        return d_y * gate * (1.0 + x_du_dx * (1.0 - gate))
+        # Far from zero, gate is 0 or 1 and x^3 may overflow (in float16 from
+        # 67 on): 0 * inf has to be 0, not NaN.
+        slope = 1.0 + tf.math.multiply_no_nan(x_du_dx, 1.0 - gate)
+        return tf.math.multiply_no_nan(slope, d_y * gate)
 
     return x * gate, backward
 

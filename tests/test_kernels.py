@@ -47,6 +47,42 @@ def test_gelu(ours, plain):
     assert ours(far).numpy().tolist() == [0.0, 1e4]
 
 
+def finite_numbers(dtype):
+    """Every finite number of a type of 16 bits."""
+    bits = np.arange(2**16, dtype=np.uint16)
+    numbers = bits.view(tf.as_dtype(dtype).as_numpy_dtype)
+    return numbers[np.isfinite(numbers.astype(np.float32))]
+
+
+def value_and_slope(function, x):
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        value = function(x)
+    return value, tape.gradient(value, x)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float16", 0.01), ("bfloat16", 0.05)]
+)
+@pytest.mark.parametrize(
+    ("ours", "plain"),
+    [(kernels.gelu, plain_gelu), (kernels.gelu_erf, plain_gelu_erf)],
+)
+def test_gelu_in_half_precision(ours, plain, dtype, tolerance, jit_compile):
+    x = tf.constant(finite_numbers(dtype))
+    compiled = tf.function(
+        lambda x: value_and_slope(ours, x), jit_compile=jit_compile
+    )
+    value, slope = (tf.cast(y, tf.float64) for y in compiled(x))
+    x = tf.cast(x, tf.float64)
+    # Farther out than 30, gelu(x) is x or 0 in every precision.
+    _, expected = value_and_slope(plain, tf.clip_by_value(x, -30.0, 30.0))
+    np.testing.assert_allclose(slope, expected, rtol=0, atol=tolerance)
+    is_far = tf.abs(x) > 30.0
+    np.testing.assert_array_equal(value[is_far], tf.nn.relu(x)[is_far])
+
+
 @pytest.mark.parametrize("shape", [(5, 7), (2, 5, 7)])
 def test_layer_norm(shape):
     random = np.random.default_rng(0)
