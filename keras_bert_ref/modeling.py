@@ -19,8 +19,8 @@ from keras_bert_ref import kernels
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.unpadding import ALL_TOKENS, RealTokens
 
-# The original's value; finite, so that a row without any real token gives an
-# even distribution instead of NaN.
+# The original's value; finite, so that a row without any real token attends to
+# its padding instead of becoming NaN.
 MASK_BIAS = -10000.0
 LAYER_NORM_EPSILON = 1e-12
 

@@ -40,12 +40,19 @@ ALL_TOKENS = AllTokens()
 class RealTokens:
     """Leaves padding out: [B, T, D] <-> [M, D].
 
+    Two kinds of padding are kept, since their outputs are read: the first
+    token of a row, by the pooler, and all tokens of a row without a real one,
+    by its attention, which then falls on all of them.
+
     Args:
-        input_mask: int [B, T]; 1 real, 0 padding. The first is real.
+        input_mask: int [B, T]; 1 real, 0 padding.
     """
 
     def __init__(self, input_mask):
-        is_kept = tf.cast(input_mask, tf.bool)  # [B, T]
+        is_real = tf.cast(input_mask, tf.bool)  # [B, T]
+        is_empty = ~tf.reduce_any(is_real, axis=1, keepdims=True)  # [B, 1]
+        is_first = tf.range(tf.shape(is_real)[1]) == 0  # [T]
+        is_kept = is_real | is_empty | is_first
         self.shape = tf.shape(is_kept)
         self.is_kept = tf.reshape(is_kept, (-1, 1))  # [B*T, 1]
         # Where each of the M kept tokens stands among all B*T, and which of
