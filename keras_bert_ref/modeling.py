@@ -329,8 +329,8 @@ class BertNetwork(Parent, keras.Model):
         """Makes a model of a released folder, or of a checkpoint in one.
 
         Args:
-            path: a folder with bert_config.json and a TF1 checkpoint, or the
-                prefix of a checkpoint that has bert_config.json beside it.
+            path: a folder with bert_config.json and a TF1 checkpoint or
+                SavedModel, or the prefix of the checkpoint in it.
             **kwargs: further arguments of the class, such as num_labels.
         """
         from keras_bert_ref.checkpoints import tf1

@@ -187,6 +187,56 @@ def test_from_checkpoint_takes_the_one_the_state_file_names(
     )
 
 
+@pytest.fixture
+def saved_model(pretrained, tmp_path):
+    """A TF1 SavedModel of the small model, in two data files."""
+    folder = tmp_path / "saved_model"
+    folder.mkdir()
+    (folder / "saved_model.pb").write_bytes(b"")
+    CONFIG.to_json_file(str(folder / "bert_config.json"))
+    values = sorted(tf1.read(pretrained).items())
+    halves = [str(tmp_path / f"half_{i}") for i in range(2)]
+    tf1.write(halves[0], dict(values[::2]))
+    tf1.write(halves[1], dict(values[1::2]))
+    tf.raw_ops.MergeV2Checkpoints(
+        checkpoint_prefixes=halves,
+        destination_prefix=str(folder / "variables" / "variables"),
+    )
+    assert len(list((folder / "variables").glob("*.data-*"))) == 2
+    return folder
+
+
+@pytest.mark.parametrize("path", ["", "variables/variables"])
+def test_saved_model(pretrained, saved_model, path):
+    values = tf1.read(pretrained)
+    path = str(saved_model / path)
+    model = modeling.BertModel.from_checkpoint(path)
+    other = modeling.BertModel(CONFIG)
+    assert not tf1.load(other, path).missing
+    for ours, theirs in zip(model.weights, other.weights, strict=True):
+        np.testing.assert_array_equal(ours, values[ours.path])
+        np.testing.assert_array_equal(theirs, values[ours.path])
+
+
+def test_saved_model_without_config(saved_model):
+    (saved_model / "bert_config.json").unlink()
+    message = "No bert_config.json beside .*in a SavedModel, beside `variables`"
+    with pytest.raises(FileNotFoundError, match=message):
+        modeling.BertModel.from_checkpoint(str(saved_model))
+
+
+def test_object_based_checkpoints_are_refused(tmp_path):
+    CONFIG.to_json_file(str(tmp_path / "bert_config.json"))
+    checkpoint = tf.train.Checkpoint(step=tf.Variable(1))
+    prefix = checkpoint.write(str(tmp_path / "variables" / "variables"))
+    message = r"variables is an object-based .*_OBJECT_GRAPH.* TF1 checkpoint"
+    for path in (str(tmp_path), prefix):
+        with pytest.raises(ValueError, match=message):
+            modeling.BertModel.from_checkpoint(path)
+        with pytest.raises(ValueError, match=message):
+            tf1.load(modeling.BertModel(CONFIG), path)
+
+
 def test_from_checkpoint_without_config(pretrained, tmp_path):
     (tmp_path / "released" / "bert_config.json").unlink()
     with pytest.raises(FileNotFoundError, match="No bert_config.json beside"):
