@@ -13,15 +13,13 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from keras_bert_ref.checkpoints import compatibility
 from keras_bert_ref.modeling import original_name
 
 GLOBAL_STEP = "global_step"
 SLOT_ENDINGS = ("/adam_m", "/adam_v")
 # Names of what our training needs to resume; the original ignores them.
 RESUME_PREFIX = "keras_bert_ref/"
-# What the encoder cannot do without. Pooler and heads may be missing: many
-# published checkpoints lack them, and fine-tuning starts its head anew.
-ENCODER_PREFIXES = ("bert/embeddings/", "bert/encoder/")
 # Where a SavedModel has its checkpoint.
 SAVED_MODEL_PREFIX = os.path.join("variables", "variables")
 # What shows that TensorFlow 2 wrote a checkpoint its own way.
@@ -86,7 +84,8 @@ def load(model, prefix: str, optimizer=None) -> LoadReport:
     Raises:
         FileNotFoundError: there is no such checkpoint.
         ValueError: the file is damaged or in TensorFlow 2's own format,
-            lacks a weight of the encoder, or has one in another shape.
+            lacks a weight of the encoder, has one in another shape, or has
+            factorised embeddings.
     """
     if tf.io.gfile.isdir(prefix):
         prefix = _prefix_in_folder(prefix)
@@ -103,9 +102,16 @@ def load(model, prefix: str, optimizer=None) -> LoadReport:
         missing=sorted(name for name in wanted if name not in in_file),
         unused=sorted(name for name in in_file if name not in wanted),
     )
-    _check_encoder(prefix, report)
+    config = getattr(model, "config", None)  # functional models have none
+    compatibility.check_embedding_size(prefix, in_file, config)
+    weights = [n for n in report.missing if not n.endswith(SLOT_ENDINGS)]
+    compatibility.check_encoder(
+        prefix, missing=weights, names=report.loaded + report.unused
+    )
     for name in report.loaded:
-        _check_shape(prefix, name, wanted[name].shape, in_file[name])
+        compatibility.check_shape(
+            prefix, name, ours=wanted[name].shape, theirs=in_file[name]
+        )
     # All values are read before the first is assigned: a damaged file leaves
     # the model as it was.
     values = {name: _read(reader, prefix, name) for name in report.loaded}
@@ -242,48 +248,6 @@ def _damaged(prefix: str, error: Exception, where: str = "") -> ValueError:
     return ValueError(
         f"The checkpoint {prefix} is damaged or cut short{where} ({reason}); "
         "copy or download it again."
-    )
-
-
-def _check_encoder(prefix: str, report: LoadReport) -> None:
-    lacking = [
-        name
-        for name in report.missing
-        if name.startswith(ENCODER_PREFIXES) and not name.endswith(SLOT_ENDINGS)
-    ]
-    if lacking:
-        raise ValueError(
-            f"{prefix} lacks {len(lacking)} weights of the encoder, among "
-            f"them {lacking[0]}. Either the config has more layers than the "
-            "checkpoint, or the checkpoint is not a BERT; it has "
-            f"{', '.join((report.loaded + report.unused)[:3])}, ..."
-        )
-
-
-def _check_shape(prefix: str, name: str, ours, theirs) -> None:
-    ours, theirs = list(ours), list(theirs)
-    if ours == theirs:
-        return
-    if "word_embeddings" in name or name == "cls/predictions/output_bias":
-        cause = (
-            f"the config's vocab_size is {ours[0]}, the checkpoint's "
-            f"vocabulary has {theirs[0]} entries: use the bert_config.json "
-            "and vocab.txt that came with the checkpoint"
-        )
-    elif name.startswith("bert/"):
-        cause = (
-            "the config is another model's: use the bert_config.json that "
-            "came with the checkpoint"
-        )
-    else:
-        cause = (
-            "the checkpoint's head was made for another task or another "
-            "number of labels: start from a pre-trained checkpoint, or build "
-            "the model for the same labels"
-        )
-    raise ValueError(
-        f"{name} has the shape {ours} in the model and {theirs} in {prefix}. "
-        f"Most likely {cause}."
     )
 
 
