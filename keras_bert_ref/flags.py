@@ -11,8 +11,7 @@ import keras
 import tensorflow as tf
 from absl import app, flags, logging
 
-from keras_bert_ref import optimization
-from keras_bert_ref.checkpoints import casing
+from keras_bert_ref import casing, optimization
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.data.batches import Records
 from keras_bert_ref.tokenization import FullTokenizer

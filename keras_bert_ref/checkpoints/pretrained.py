@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from keras_bert_ref.casing import has_capitals
 from keras_bert_ref.checkpoints import compatibility
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.modeling import BertModel, original_name
@@ -104,11 +105,9 @@ class Pretrained:
         """Whether text is lower-cased before it is cut into words.
 
         If the source did not say, the vocabulary does: that of a cased model
-        has capital letters, not counting tokens in brackets such as [CLS].
+        has capital letters.
         """
         if self.do_lower_case is not None:
             return self.do_lower_case
-        words = self.vocabulary.decode("utf-8").split("\n")
-        return all(
-            word == word.lower() for word in words if not word.startswith("[")
-        )
+        lines = self.vocabulary.decode("utf-8").split("\n")
+        return not has_capitals(line.strip() for line in lines)
