@@ -50,6 +50,19 @@ def truncated_normal(stddev: float) -> keras.initializers.Initializer:
     return keras.initializers.TruncatedNormal(mean=0.0, stddev=stddev)
 
 
+class Dense(keras.layers.Dense):
+    """A dense layer on [..., D] that is one matmul for the whole batch.
+
+    Keras 3.10 would multiply sequence by sequence, and make a gradient of the
+    kernel for each of them before it sums these.
+    """
+
+    def call(self, inputs, training=None):
+        rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
+        y = super().call(rows, training=training)
+        return ops.reshape(y, (*ops.shape(inputs)[:-1], self.units))
+
+
 class Parent:
     """Adds children to a layer or model that has a BertConfig: each is built
     at once, within the name of its parent and with its precision."""
@@ -62,7 +75,7 @@ class Parent:
         return child
 
     def add_dense(self, name, input_size, units, activation=None):
-        dense = keras.layers.Dense(
+        dense = Dense(
             units,
             activation=activation,
             kernel_initializer=truncated_normal(self.config.initializer_range),

@@ -332,6 +332,26 @@ def test_a_new_layer_builds_itself_and_has_gradients():
         assert grad.shape == variable.shape, variable.path
 
 
+def test_dense_layers_multiply_once_for_the_whole_batch():
+    """No Keras version makes one gradient of a kernel per sequence."""
+    layer = modeling.Block(CONFIG)
+    layer.build()
+
+    @tf.function
+    def gradients(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(layer(x)[0])
+        return tape.gradient(loss, [v.value for v in layer.weights])
+
+    graph = gradients.get_concrete_function(tf.zeros((2, 5, 24))).graph
+    matmuls = [op for op in graph.get_operations() if "MatMul" in op.type]
+    dense = [op for op in matmuls if op.outputs[0].shape.rank == 2]
+    attention = [op for op in matmuls if op not in dense]
+    # Forward; gradients of kernels; gradients of inputs other than x.
+    assert len(dense) == 6 + 6 + 3
+    assert all(op.outputs[0].shape[:2] == (2, 3) for op in attention)
+
+
 def test_too_many_tokens(model):
     with pytest.raises(ValueError, match="17 tokens, more than .*s=16"):
         model(np.zeros((1, 17), "int32"))
