@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from helpers import runners
-from keras_bert_ref import commands
+from keras_bert_ref import commands, flags
 from keras_bert_ref.interruption import Interrupted
 
 COMMANDS = {
@@ -59,17 +59,13 @@ def test_help_shows_all_our_flags_at_once(name, no_tensorflow):
     assert {"log_prefix", "verbosity"} < set(shown)
     if name not in runners.FLAG_MODULES:
         return
-    first, second = result.stdout.split("\nFurther flags:\n")
+    first, _ = result.stdout.split("\nFurther flags:\n")
     assert "\nFlags of the original release:\n" in first
     with runners.load_runner(name):
-        own = {
-            n for names in runners.shared_flags.GROUPS.values() for n in names
-        }
-        for flag in runners.shared_flags.GROUPS[
-            "Flags of the original release"
-        ]:
-            assert re.search(rf"^  --(\[no\])?{flag}$", first, re.MULTILINE)
-    assert set(shown) == own
+        groups = {title: list(names) for title, names in flags.GROUPS.items()}
+    assert set(shown) == set(groups[flags.ORIGINAL] + groups[flags.FURTHER])
+    for flag in groups[flags.ORIGINAL]:
+        assert re.search(rf"^  --(\[no\])?{flag}$", first, re.MULTILINE)
     if name.startswith("run_"):
         assert {"do_train", "bert_config_file", "output_dir"} < set(shown)
 
