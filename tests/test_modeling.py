@@ -5,18 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from helpers import configs
 from keras_bert_ref import modeling
 from keras_bert_ref.config import BertConfig
 
-CONFIG = BertConfig(
-    vocab_size=50,
-    hidden_size=24,
-    num_hidden_layers=2,
-    num_attention_heads=3,
-    intermediate_size=40,
-    max_position_embeddings=16,
-    type_vocab_size=2,
-)
+CONFIG = configs.tiny(num_hidden_layers=2)
 IDS = np.random.default_rng(0).integers(0, 50, size=(4, 9)).astype("int32")
 MASK = np.array([[1] * 9, [1] * 6 + [0] * 3, [1] * 2 + [0] * 7, [1] * 9])
 SEGMENTS = np.array([[0] * 4 + [1] * 5] * 4)

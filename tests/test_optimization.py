@@ -5,21 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from helpers import configs
 from keras_bert_ref import heads, losses, optimization
-from keras_bert_ref.config import BertConfig
 
-CONFIG = BertConfig(
-    vocab_size=50,
-    hidden_size=24,
-    num_hidden_layers=1,
-    num_attention_heads=3,
-    intermediate_size=40,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-    initializer_range=0.5,
-    max_position_embeddings=16,
-    type_vocab_size=2,
-)
+CONFIG = configs.tiny(initializer_range=0.5, **configs.NO_DROPOUT)
 RNG = np.random.default_rng(0)
 BATCH = {
     # Every word occurs often: rows of the same word get summed.

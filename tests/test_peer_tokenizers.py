@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from keras_bert_ref import vocabulary
 from keras_bert_ref.tokenization import BasicTokenizer, FullTokenizer
+from keras_bert_ref.vocabulary import learning
 
 tokenizers = pytest.importorskip("tokenizers")
 
@@ -200,7 +200,7 @@ def test_surrogates_are_refused_by_theirs_only(shared_dir):
 @pytest.mark.parametrize("do_lower_case", [True, False])
 def test_learned_vocabulary_serves_both(tmp_path, golden_dir, do_lower_case):
     corpus = golden_dir / "corpus.txt"
-    tokens = vocabulary.learn_vocabulary([str(corpus)], 400, do_lower_case)
+    tokens = learning.learn_vocabulary([str(corpus)], 400, do_lower_case)
     path = tmp_path / "vocab.txt"
     path.write_text("".join(f"{token}\n" for token in tokens), "utf-8")
     pair = Pair(path, do_lower_case)

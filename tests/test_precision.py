@@ -9,21 +9,12 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from helpers import trapping_cpu
+from helpers import configs, trapping_cpu
 from keras_bert_ref import modeling, precision
-from keras_bert_ref.config import BertConfig
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parent
-CONFIG = BertConfig(
-    vocab_size=20,
-    hidden_size=8,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=16,
-    max_position_embeddings=16,
-    type_vocab_size=2,
-)
+CONFIG = configs.tiny()
 SAFE = "ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16"
 
 
@@ -223,15 +214,13 @@ def test_unknown_internals_count_as_started(monkeypatch):
     assert precision.has_started()
 
 
-@pytest.mark.parametrize(
-    "runner", ["run_pretraining", "run_classifier", "run_squad"]
-)
-def test_runners_protect_themselves_first(runner):
+@pytest.mark.parametrize("task", ["pretraining", "classifier", "squad"])
+def test_commands_protect_themselves_first(task):
     """Before anything may start TensorFlow."""
-    text = (ROOT / f"{runner}.py").read_text()
+    text = (ROOT / "keras_bert_ref" / task / "run.py").read_text()
     main = text[text.index("def main(") :]
-    before = main[: main.index("precision.choose_policy(FLAGS.dtype")]
-    for later in ("set_up(", "prepare", "find_records(", "scope("):
+    before = main[: main.index("setup.choose_policy(options")]
+    for later in ("choose_devices(", "prepare", "find_records(", "scope("):
         assert later not in before
 
 
@@ -241,14 +230,11 @@ def test_new_process_on_a_cpu_that_traps():
     program = """
 import os
 import numpy as np
-from helpers import trapping_cpu
-from keras_bert_ref import BertConfig, BertModel, precision
+from helpers import configs, trapping_cpu
+from keras_bert_ref import BertModel, precision
 
 trapping_cpu.play()
-config = BertConfig(
-    vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
-    intermediate_size=16, max_position_embeddings=16, type_vocab_size=2,
-)
+config = configs.tiny()
 for policy in ("mixed_bfloat16", "mixed_float16"):
     model = BertModel(config, dtype=policy)
     if policy == "mixed_bfloat16":

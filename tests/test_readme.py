@@ -6,7 +6,8 @@ import string
 
 import pytest
 
-from keras_bert_ref import BertConfig, BertModel, save_checkpoint
+from helpers import configs
+from keras_bert_ref import BertModel, save_checkpoint
 
 ROOT = pathlib.Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -19,13 +20,12 @@ def test_example_runs(tmp_path, monkeypatch, capsys):
     letters = string.ascii_lowercase
     vocab = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "?", *letters]
     vocab += [f"##{letter}" for letter in letters]
-    config = BertConfig(
+    config = configs.tiny(
         vocab_size=len(vocab),
-        hidden_size=24,
-        num_hidden_layers=1,
         num_attention_heads=2,
         intermediate_size=48,
         max_position_embeddings=64,
+        type_vocab_size=16,
     )
     released = tmp_path / folder
     save_checkpoint(BertModel(config), str(released / "bert_model.ckpt"))

@@ -5,16 +5,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from helpers import configs
 from keras_bert_ref import heads, modeling, unpadding
-from keras_bert_ref.config import BertConfig
 
-CONFIG = BertConfig(
+CONFIG = configs.tiny(
     vocab_size=30,
     hidden_size=16,
     num_hidden_layers=2,
     num_attention_heads=4,
     intermediate_size=32,
     max_position_embeddings=12,
+    type_vocab_size=16,
 )
 
 

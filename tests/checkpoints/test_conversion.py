@@ -9,21 +9,14 @@ import sys
 import numpy as np
 import pytest
 
+from helpers import configs
 from keras_bert_ref import heads, optimization
 from keras_bert_ref.checkpoints import conversion, huggingface, tf1
 from keras_bert_ref.checkpoints.pretrained import Pretrained
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.modeling import BertModel
 
-CONFIG = BertConfig(
-    vocab_size=11,
-    hidden_size=6,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=8,
-    max_position_embeddings=7,
-    type_vocab_size=2,
-)
+CONFIG = configs.tiny(vocab_size=11, num_hidden_layers=2)
 VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\nd\ne\nf\n"
 FORMATS = list(conversion.WRITERS)
 

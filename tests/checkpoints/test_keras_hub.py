@@ -5,13 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 
+from helpers import configs
 from keras_bert_ref import heads
 from keras_bert_ref.checkpoints import conversion, keras_hub
 from keras_bert_ref.checkpoints.pretrained import Pretrained
-from keras_bert_ref.config import BertConfig
 from keras_bert_ref.modeling import BertModel
 
-CONFIG = BertConfig(
+CONFIG = configs.tiny(
     vocab_size=11,
     hidden_size=6,
     num_hidden_layers=2,

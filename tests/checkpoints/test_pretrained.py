@@ -3,19 +3,18 @@
 import numpy as np
 import pytest
 
+from helpers import configs
 from keras_bert_ref import heads
 from keras_bert_ref.checkpoints.pretrained import Pretrained
-from keras_bert_ref.config import BertConfig
 from keras_bert_ref.modeling import BertModel
 
-CONFIG = BertConfig(
+CONFIG = configs.tiny(
     vocab_size=9,
     hidden_size=4,
     num_hidden_layers=2,
     num_attention_heads=2,
     intermediate_size=5,
     max_position_embeddings=6,
-    type_vocab_size=2,
 )
 
 

@@ -9,19 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from helpers import configs
 from keras_bert_ref import heads, modeling, optimization
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.config import BertConfig
 
-CONFIG = BertConfig(
-    vocab_size=50,
-    hidden_size=24,
-    num_hidden_layers=2,
-    num_attention_heads=3,
-    intermediate_size=40,
-    max_position_embeddings=16,
-    type_vocab_size=2,
-)
+CONFIG = configs.tiny(num_hidden_layers=2)
 
 
 def changed(**values):

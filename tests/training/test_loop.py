@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from helpers import golden_training
+from helpers import configs, golden_training
 from keras_bert_ref import heads, losses, optimization
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.config import BertConfig
@@ -19,15 +19,7 @@ from keras_bert_ref.training.loss_scale import LossScale
 from keras_bert_ref.training.objective import Objective
 
 TOLERANCE = 1e-5
-CONFIG = BertConfig(
-    vocab_size=50,
-    hidden_size=8,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=16,
-    max_position_embeddings=16,
-    type_vocab_size=2,
-)
+CONFIG = configs.tiny()
 NO_DROPOUT = copy.copy(CONFIG)
 NO_DROPOUT.hidden_dropout_prob = NO_DROPOUT.attention_probs_dropout_prob = 0.0
 

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from helpers import golden_training
+from helpers import configs, golden_training
 from keras_bert_ref import heads, optimization
 from keras_bert_ref.checkpoints import tf1
-from keras_bert_ref.config import BertConfig
 from keras_bert_ref.pretraining import objective as pretraining
 from keras_bert_ref.pretraining.features import make_schema
 from keras_bert_ref.records import batches
@@ -19,15 +18,7 @@ from keras_bert_ref.training.loss_scale import LossScale
 pytestmark = pytest.mark.slow
 
 LENGTH, WORDS, VOCAB_SIZE = 12, 2, 30
-CONFIG = BertConfig(
-    vocab_size=VOCAB_SIZE,
-    hidden_size=8,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=16,
-    max_position_embeddings=LENGTH,
-    type_vocab_size=2,
-)
+CONFIG = configs.tiny(vocab_size=VOCAB_SIZE, max_position_embeddings=LENGTH)
 
 
 @pytest.fixture

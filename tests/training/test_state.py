@@ -1,26 +1,18 @@
 """Checkpoints of a run: which one counts, which are kept, who may resume."""
 
 import os
-import signal
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from helpers import configs
 from keras_bert_ref import heads, optimization
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.training import state
 
-CONFIG = BertConfig(
-    vocab_size=20,
-    hidden_size=4,
-    num_hidden_layers=1,
-    num_attention_heads=1,
-    intermediate_size=8,
-    max_position_embeddings=8,
-    type_vocab_size=2,
-)
+CONFIG = configs.tiny()
 
 
 @pytest.fixture(scope="module")
@@ -155,12 +147,3 @@ def test_other_dropout_is_no_other_architecture(save, tmp_path):
     state.keep_config(str(tmp_path), other_config(hidden_dropout_prob=0.3))
     kept = BertConfig.from_json_file(str(tmp_path / "bert_config.json"))
     assert kept.hidden_dropout_prob == 0.3
-
-
-def test_sigterm_is_heard_and_handed_back():
-    before = signal.getsignal(signal.SIGTERM)
-    with state.watch_for_sigterm() as received:
-        assert not received
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert received == [signal.SIGTERM]
-    assert signal.getsignal(signal.SIGTERM) == before

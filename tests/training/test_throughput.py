@@ -3,19 +3,21 @@
 import pytest
 import tensorflow as tf
 
-from keras_bert_ref.config import BertConfig
+from helpers import configs
 from keras_bert_ref.training import throughput
 
 
 def test_flops():
     """Three matmuls of forward and backward, 2 operations each; one layer:
     four D x D, two D x F, and two T x D of attention."""
-    config = BertConfig(
+    config = configs.tiny(
         vocab_size=9,
         hidden_size=4,
         num_hidden_layers=2,
         num_attention_heads=1,
         intermediate_size=8,
+        type_vocab_size=16,
+        max_position_embeddings=512,
     )
     one_layer = 4 * 4 * 4 + 2 * 4 * 8 + 2 * 10 * 4
     flops = throughput.train_flops_per_token(config, 10)
