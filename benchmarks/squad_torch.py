@@ -16,6 +16,7 @@ import transformers
 from keras_bert_ref.squad import answers as squad_answers
 from keras_bert_ref.squad import examples as squad
 from keras_bert_ref.squad import metrics as metric
+from keras_bert_ref.squad import records, windows
 from keras_bert_ref.squad.spans import RawResult
 from keras_bert_ref.tokenization import FullTokenizer
 
@@ -60,11 +61,11 @@ def predict(model, batch: dict) -> list[RawResult]:
 
 def make_windows(examples, tokenizer, is_training, flags):
     features = []
-    squad.convert_examples_to_features(
+    windows.convert_examples_to_features(
         *(examples, tokenizer, flags.max_seq_length, flags.doc_stride),
         *(flags.max_query_length, is_training, features.append),
     )
-    arrays = squad.pad_features(features, is_training, flags.max_seq_length)
+    arrays = records.pad_features(features, is_training, flags.max_seq_length)
     return features, {k: torch.tensor(v).long() for k, v in arrays.items()}
 
 

@@ -6,12 +6,17 @@ works without TensorFlow.
 
 import importlib
 import os
+import sys
 
 from keras_bert_ref.version import __version__
 
 # TensorFlow leaves oneDNN off on some processors where it is much faster
-# (docs/BENCHMARK_STEP.md); it looks at this once, when it is imported.
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+# (docs/BENCHMARK_STEP.md), and looks at this once, when it is imported. There
+# is no better place: any module of this package may be the first to import it.
+# Whoever has imported TensorFlow before us keeps what it chose; results are
+# the same up to rounding. Our commands always come this way first.
+if "tensorflow" not in sys.modules:
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 _HOMES = {
     "BertConfig": "config",

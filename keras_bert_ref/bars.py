@@ -39,6 +39,7 @@ class _Lines:
         self.items, self.desc, self.unit, self.total = items, desc, unit, total
         self.count = 0
         self.start = self.last = time.perf_counter()
+        logging.info("%s: %d %s", desc, total or 0, unit)
 
     def __enter__(self) -> "_Lines":
         return self

@@ -1,10 +1,23 @@
 """Whether vocabulary, casing and checkpoint belong together."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from absl import logging
 
 from keras_bert_ref.tokenization import validate_case_matches_checkpoint
+
+
+def has_capitals(vocabulary: Iterable[str]) -> bool:
+    """Whether a vocabulary is of cased text.
+
+    It is if a word, or a piece of one, changes when lower-cased. Tokens that
+    are not letters alone do not count: [CLS] and <S> stand in the
+    vocabularies of lower-cased text, too.
+    """
+    return any(
+        token != token.lower() and token.removeprefix("##").isalpha()
+        for token in vocabulary
+    )
 
 
 def check_casing(
@@ -21,15 +34,13 @@ def check_casing(
         vocabulary: from token to id.
     """
     validate_case_matches_checkpoint(do_lower_case, init_checkpoint)
-    has_capitals = any(
-        token.isalpha() and token != token.lower() for token in vocabulary
-    )
-    if has_capitals and do_lower_case:
+    is_cased = has_capitals(vocabulary)
+    if is_cased and do_lower_case:
         logging.warning(
             "--do_lower_case=True, but the vocabulary has words with capital "
             "letters, which no text will match; is the model a cased one?"
         )
-    if not has_capitals and not do_lower_case:
+    if not is_cased and not do_lower_case:
         logging.warning(
             "--do_lower_case=False, but no word of the vocabulary has capital "
             "letters, so words that do will be [UNK]; is the model uncased?"

@@ -3,14 +3,15 @@
 Everything this package writes goes through here or, for checkpoints, through
 checkpoints/tf1.py: under another name first, under its own when it is whole.
 So at any moment a file is there as it was before, or there whole.
+
+TensorFlow is imported when a file is opened, not before: processes that only
+tokenize do without it.
 """
 
 import contextlib
 import json
 import os
 from collections.abc import Iterator, Sequence
-
-import tensorflow as tf
 
 
 def unfinished_name(path: str) -> str:
@@ -35,19 +36,22 @@ def unfinished(
     Raises:
         ValueError: before any work is done, if a place cannot be written to.
     """
+    gfile = _gfile()
     names = [unfinished_name(path) for path in paths]
     try:
         for path, name in zip(paths, names, strict=True):
             _check_place(path, name, must_be_new)
         yield names
         for path, name in zip(paths, names, strict=True):
-            tf.io.gfile.rename(name, path, overwrite=not must_be_new)
+            gfile.rename(name, path, overwrite=not must_be_new)
     finally:
-        for name in filter(tf.io.gfile.exists, names):
-            tf.io.gfile.remove(name)
+        for name in filter(gfile.exists, names):
+            gfile.remove(name)
 
 
 def _check_place(path: str, name: str, must_be_new: bool) -> None:
+    import tensorflow as tf
+
     if must_be_new and tf.io.gfile.exists(path):
         raise ValueError(
             f"The output must be a new file, but {path} exists; remove it or "
@@ -70,7 +74,7 @@ def replace(path: str, content: str | bytes) -> None:
     """Writes a whole file; makes its folder first if need be."""
     with unfinished([path]) as (name,):
         mode = "w" if isinstance(content, str) else "wb"
-        with tf.io.gfile.GFile(name, mode) as file:
+        with open_file(name, mode) as file:
             file.write(content)
 
 
@@ -79,18 +83,23 @@ def replace_json(path: str, values: dict) -> None:
     replace(path, json.dumps(values, indent=2, sort_keys=True) + "\n")
 
 
+def exists(path: str) -> bool:
+    """Whether there is such a file or folder."""
+    return _gfile().exists(path)
+
+
 def read(path: str) -> bytes:
     """The contents of a file.
 
     Raises:
         FileNotFoundError: there is no such file.
     """
-    if not tf.io.gfile.exists(path):
+    if not exists(path):
         folder, name = os.path.split(path)
         raise FileNotFoundError(
             f"{folder or '.'} has no {name}; copy that file too."
         )
-    with tf.io.gfile.GFile(path, "rb") as file:
+    with open_file(path, "rb") as file:
         return file.read()
 
 
@@ -120,7 +129,28 @@ def read_json_lines(path: str) -> list[dict]:
 
     A last line that was cut short, by a kill for instance, is left out.
     """
-    if not tf.io.gfile.exists(path):
+    if not exists(path):
         return []
     lines = read(path).decode("utf-8").split("\n")
     return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def glob(pattern: str) -> list[str]:
+    """The files that a pattern matches."""
+    return _gfile().glob(pattern)
+
+
+def size(path: str) -> int:
+    """In bytes."""
+    return _gfile().stat(path).length
+
+
+def open_file(path: str, mode: str):
+    """For files that are read bit by bit."""
+    return _gfile().GFile(path, mode)
+
+
+def _gfile():
+    import tensorflow as tf
+
+    return tf.io.gfile

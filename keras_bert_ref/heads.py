@@ -44,7 +44,7 @@ class OutputProjection(modeling.BertLayer):
 
 
 class MaskedLM(modeling.BertLayer):
-    """Guesses the words at masked positions (section 3.1, task 1).
+    """Predicts the words at masked positions (section 3.1, task 1).
 
     Call arguments:
         sequence_output: float [B, T, D].
@@ -142,7 +142,7 @@ class BertPretraining(BertHead):
         outputs = self.encode(batch, training)
         if "masked_lm_positions" not in batch:
             raise ValueError(
-                "Pre-training guesses words at masked_lm_positions, which the "
+                "Pre-training predicts words at masked_lm_positions, which the "
                 f"batch lacks; it has {', '.join(sorted(batch))}."
             )
         return {
@@ -201,12 +201,26 @@ class BertClassifier(BertHead):
 class BertSpan(BertHead):
     """Where an answer starts and ends in a passage (SQuAD).
 
+    Args:
+        skip_padding: must be False: padding takes part in SQuAD's loss.
+
     Call arguments:
         batch: see the module.
 
     Returns:
         A dictionary: `start_logits` and `end_logits`, each float [B, T].
     """
+
+    def __init__(
+        self, config: BertConfig, skip_padding: bool = False, **kwargs
+    ):
+        if skip_padding:
+            raise ValueError(
+                "BertSpan scores every position, padding included, and "
+                f"SQuAD's loss counts them all; skip_padding={skip_padding} "
+                "would make the loss and its gradients wrong. Leave it False."
+            )
+        super().__init__(config, **kwargs)
 
     def build(self, input_shape=None):
         super().build()
@@ -239,7 +253,7 @@ def add_output_weights(layer, num_labels: int, stddev: float):
 
 def project(x, weights, bias):
     """x [..., D] times weights [L, D] transposed, plus bias [L]."""
-    rows = tf.reshape(x, (-1, x.shape[-1]))  # one large product, not B small
+    rows = tf.reshape(x, (-1, x.shape[-1]))  # one large matmul, not B small
     logits = tf.matmul(rows, weights, transpose_b=True) + bias
     shape = tf.concat([tf.shape(x)[:-1], [weights.shape[0]]], axis=0)
     return tf.reshape(logits, shape)

@@ -1,7 +1,8 @@
 """The BERT encoder (Devlin et al. 2019, section 3) as Keras 3 layers.
 
-Shapes: B batch, T tokens, M tokens of the whole batch (B*T, or fewer without
-padding), N heads, H head size, D = N*H hidden, F intermediate, V vocabulary.
+Shapes: B batch, T tokens, N heads, H head size, D = N*H hidden. In [..., D]
+the dots are B, T or, where padding is left out (unpadding.py), the number of
+real tokens in the batch.
 
 Layers are nested so that the path of each variable, below the name of the
 outermost model, is the variable's name in the original checkpoints, such as
@@ -16,9 +17,10 @@ from keras import ops
 
 from keras_bert_ref import kernels, precision
 from keras_bert_ref.config import BertConfig
+from keras_bert_ref.unpadding import ALL_TOKENS, RealTokens
 
-# The original's value; finite, so that a row without any real token gives an
-# even distribution instead of NaN.
+# The original's value; finite, so that a row without any real token attends to
+# its padding instead of becoming NaN.
 MASK_BIAS = -10000.0
 LAYER_NORM_EPSILON = 1e-12
 
@@ -48,6 +50,19 @@ def truncated_normal(stddev: float) -> keras.initializers.Initializer:
     return keras.initializers.TruncatedNormal(mean=0.0, stddev=stddev)
 
 
+class Dense(keras.layers.Dense):
+    """A dense layer on [..., D] that is one matmul for the whole batch.
+
+    Keras 3.10 would multiply sequence by sequence, and make a gradient of the
+    kernel for each of them before it sums these.
+    """
+
+    def call(self, inputs, training=None):
+        rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
+        y = super().call(rows, training=training)
+        return ops.reshape(y, (*ops.shape(inputs)[:-1], self.units))
+
+
 class Parent:
     """Adds children to a layer or model that has a BertConfig: each is built
     at once, within the name of its parent and with its precision."""
@@ -60,7 +75,7 @@ class Parent:
         return child
 
     def add_dense(self, name, input_size, units, activation=None):
-        dense = keras.layers.Dense(
+        dense = Dense(
             units,
             activation=activation,
             kernel_initializer=truncated_normal(self.config.initializer_range),
@@ -119,10 +134,10 @@ class Embeddings(BertLayer):
     Call arguments:
         input_ids: int [B, T].
         segment_ids: int [B, T].
-        tokens: kernels.AllTokens or RealTokens, M of them.
+        tokens: which tokens are kept: ALL_TOKENS or RealTokens.
 
     Returns:
-        float [M, D].
+        float [..., D].
     """
 
     def build(self, input_shape=None):
@@ -137,10 +152,10 @@ class Embeddings(BertLayer):
         self.layer_norm = self.add_layer_norm()
         self.dropout = self.add_dropout(config.hidden_dropout_prob)
 
-    def call(self, input_ids, segment_ids, tokens=None, training=False):
+    def call(self, input_ids, segment_ids, tokens=ALL_TOKENS, training=False):
         length = ops.shape(input_ids)[1]
         x = ops.take(self.word_embeddings, input_ids, axis=0)  # [B, T, D]
-        # A product with one-hot rows rather than a look-up, as in the
+        # A matmul with one-hot rows rather than a look-up, as in the
         # original: few rows, and the gradient stays dense.
         segments = ops.one_hot(
             segment_ids, self.config.type_vocab_size, dtype=x.dtype
@@ -164,13 +179,13 @@ class SelfAttention(BertLayer):
     """Multi-head self-attention over a padded sequence.
 
     Call arguments:
-        x: float [M, D].
-        tokens: where the M tokens belong, see kernels.
+        x: float [..., D].
         mask_bias: float [B, 1, 1, T]; 0 for real keys, MASK_BIAS for padding.
             None: all keys are real.
+        tokens: where the tokens of x belong: ALL_TOKENS or RealTokens.
 
     Returns:
-        float [M, D] and the attention probabilities, float [B, N, T, T].
+        float [..., D] and the attention probabilities, float [B, N, T, T].
     """
 
     def build(self, input_shape=None):
@@ -182,7 +197,7 @@ class SelfAttention(BertLayer):
             self.config.attention_probs_dropout_prob
         )
 
-    def call(self, x, mask_bias=None, tokens=None, training=False):
+    def call(self, x, mask_bias=None, tokens=ALL_TOKENS, training=False):
         q = self._split_heads(tokens.unpack(self.query(x)))  # [B, N, T, H]
         k = self._split_heads(tokens.unpack(self.key(x)))  # [B, N, T, H]
         v = self._split_heads(tokens.unpack(self.value(x)))  # [B, N, T, H]
@@ -214,11 +229,11 @@ class ResidualOutput(BertLayer):
         input_size: int. Size of the last axis of x.
 
     Call arguments:
-        x: float [M, input_size].
-        residual: float [M, D].
+        x: float [..., input_size].
+        residual: float [..., D].
 
     Returns:
-        float [M, D].
+        float [..., D].
     """
 
     def __init__(self, config: BertConfig, input_size: int, **kwargs):
@@ -241,11 +256,11 @@ class Block(BertLayer):
     """One Transformer layer: self-attention, then a feed-forward network.
 
     Call arguments:
-        x: float [M, D].
-        tokens, mask_bias: see SelfAttention.
+        x: float [..., D].
+        mask_bias, tokens: see SelfAttention.
 
     Returns:
-        float [M, D] and the attention probabilities, float [B, N, T, T].
+        float [..., D] and the attention probabilities, float [B, N, T, T].
     """
 
     def build(self, input_shape=None):
@@ -265,7 +280,7 @@ class Block(BertLayer):
             ResidualOutput, "output", input_size=inner
         )
 
-    def call(self, x, mask_bias=None, tokens=None, training=False):
+    def call(self, x, mask_bias=None, tokens=ALL_TOKENS, training=False):
         context, probs = self.attention(
             x, mask_bias, tokens=tokens, training=training
         )
@@ -278,11 +293,11 @@ class Encoder(BertLayer):
     """The stack of blocks.
 
     Call arguments:
-        x: float [M, D].
-        tokens, mask_bias: see SelfAttention.
+        x: float [..., D].
+        mask_bias, tokens: see SelfAttention.
 
     Returns:
-        The outputs of all blocks, first to last, each float [M, D]; and
+        The outputs of all blocks, first to last, each float [..., D]; and
         their attention probabilities, each float [B, N, T, T].
     """
 
@@ -292,7 +307,7 @@ class Encoder(BertLayer):
             for i in range(self.config.num_hidden_layers)
         ]
 
-    def call(self, x, mask_bias=None, tokens=None, training=False):
+    def call(self, x, mask_bias=None, tokens=ALL_TOKENS, training=False):
         all_layers, all_probs = [], []
         for block in self.blocks:
             x, probs = block(x, mask_bias, tokens=tokens, training=training)
@@ -329,8 +344,8 @@ class BertNetwork(Parent, keras.Model):
         """Makes a model of a released folder, or of a checkpoint in one.
 
         Args:
-            path: a folder with bert_config.json and a TF1 checkpoint, or the
-                prefix of a checkpoint that has bert_config.json beside it.
+            path: a folder with bert_config.json and a TF1 checkpoint or
+                SavedModel, or the prefix of the checkpoint in it.
             **kwargs: further arguments of the class, such as num_labels.
         """
         from keras_bert_ref.checkpoints import tf1
@@ -410,9 +425,9 @@ class BertModel(BertNetwork):
             padding = 1.0 - ops.cast(input_mask, self.variable_dtype)
             mask_bias = padding[:, None, None, :] * MASK_BIAS  # [B, 1, 1, T]
         if skip_padding and input_mask is not None:
-            tokens = kernels.RealTokens(input_mask)
+            tokens = RealTokens(input_mask)
         else:
-            tokens = kernels.AllTokens(ops.shape(input_ids)[1])
+            tokens = ALL_TOKENS
         embedded = self.embeddings(
             input_ids, segment_ids, tokens=tokens, training=training
         )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import tensorflow as tf
+from keras_bert_ref import files
 
 BLOCK_BYTES = 1 << 19
 
@@ -32,7 +32,7 @@ def find_files(patterns: str) -> list[str]:
     """Expands comma-separated globs in the order given, each one sorted."""
     paths = []
     for pattern in map(str.strip, patterns.split(",")):
-        matches = sorted(tf.io.gfile.glob(pattern))
+        matches = sorted(files.glob(pattern))
         if not matches:
             raise ValueError(
                 "Every pattern in --input_file must match a file, but "
@@ -44,7 +44,7 @@ def find_files(patterns: str) -> list[str]:
 
 def count_bytes(paths: Sequence[str]) -> int:
     """The size of all files together."""
-    return sum(tf.io.gfile.stat(path).length for path in paths)
+    return sum(files.size(path) for path in paths)
 
 
 def read_blocks(path: str, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
@@ -54,7 +54,7 @@ def read_blocks(path: str, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
     the original.
     """
     first_line, rest = 1, b""
-    with tf.io.gfile.GFile(path, "rb") as file:
+    with files.open_file(path, "rb") as file:
         while chunk := file.read(block_bytes):
             text, newline, rest = (rest + chunk).rpartition(b"\n")
             if newline:

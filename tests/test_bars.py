@@ -17,6 +17,7 @@ def test_lines_in_a_log(monkeypatch, caplog):
         bar.update(1)
         bar.update(3)
     assert caplog.messages == [
+        "reading: 4 lines",
         "reading: 1 of 4 lines, 0 s left",
         "reading: 4 of 4 lines, 0 s left",
     ]
@@ -26,7 +27,7 @@ def test_no_line_before_its_time(caplog):
     with caplog.at_level("INFO", logger="absl"):
         items = bars.progress_bar(range(5), desc="reading", unit="lines")
         assert list(items) == [0, 1, 2, 3, 4]
-    assert not caplog.messages
+    assert caplog.messages == ["reading: 5 lines"]
 
 
 def test_a_bar_on_a_terminal(monkeypatch):

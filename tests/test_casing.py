@@ -3,9 +3,46 @@
 import pytest
 
 from keras_bert_ref import casing
+from keras_bert_ref.checkpoints.pretrained import Pretrained
+from keras_bert_ref.config import BertConfig
+from keras_bert_ref.tokenization import load_vocab
 
 CASED = {"[UNK]": 0, "Word": 1, "word": 2, "<S>": 3}
 UNCASED = {"[UNK]": 0, "word": 1, "<S>": 2}
+
+
+@pytest.mark.parametrize(
+    ("words", "is_cased"),
+    [
+        ("word Word", True),
+        ("word ##Word", True),
+        ("слово Слово", True),
+        ("word ##s 字 ##ß", False),
+        ("[CLS] [UNK] <S> <T> word", False),  # as in the Chinese vocabulary
+        ("ℝ ##ℝ word", False),  # a capital that has no small letter
+        ("字 語 漢", False),
+        ("", False),
+    ],
+)
+def test_capitals(words, is_cased):
+    assert casing.has_capitals(words.split()) is is_cased
+
+
+@pytest.mark.parametrize(
+    ("name", "is_cased"),
+    [
+        ("bert-base-uncased", False),
+        ("bert-base-chinese", False),
+        ("bert-base-cased", True),
+        ("bert-base-multilingual-cased", True),
+    ],
+)
+def test_capitals_of_released_vocabularies(shared_dir, name, is_cased):
+    path = shared_dir / "data" / "vocab" / f"{name}-vocab.txt"
+    assert casing.has_capitals(load_vocab(str(path))) is is_cased
+    config = BertConfig(vocab_size=9)
+    made = Pretrained("", config, {}, vocabulary=path.read_bytes())
+    assert made.lower_cases() is not is_cased
 
 
 @pytest.mark.parametrize(

@@ -171,3 +171,13 @@ def test_pretraining_batch_without_positions():
 def test_no_labels():
     with pytest.raises(ValueError, match="num_labels=0: a classifier needs"):
         heads.BertClassifier(CONFIG, num_labels=0)
+
+
+def test_span_does_not_skip_padding():
+    """Its loss reads all positions; skipped ones would hold placeholders."""
+    message = "BertSpan scores every position, .*skip_padding=True would"
+    with pytest.raises(ValueError, match=message):
+        heads.BertSpan(CONFIG, skip_padding=True)
+    saved = heads.BertSpan(CONFIG, skip_padding=False).get_config()
+    assert saved["skip_padding"] is False
+    assert heads.BertSpan.from_config(saved).config == CONFIG

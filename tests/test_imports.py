@@ -1,6 +1,7 @@
 """The direction of imports, and what importing costs."""
 
 import ast
+import os
 import pathlib
 import subprocess
 import sys
@@ -20,8 +21,14 @@ ORDER = [
     "heads",
     "modeling",
     "losses",
+    "kernels",
+    "unpadding",
     "config",
 ]
+TASKS = {"pretraining", "classifier", "squad", "features", "vocabulary"}
+# All other files of a task read data or score predictions.
+FILES_WITH_A_MODEL = {"objective", "predictions", "logits", "run"}
+BODIES = {"run", "create_data"}
 
 
 def imports(path):
@@ -48,26 +55,34 @@ def relative(path):
 def test_imports_point_one_way(path):
     home = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     used = {part_of(name) for name in imports(path)} - {None, home}
-    if home in ("data", "metrics"):
-        assert not used & set(ORDER[:5]), f"{home} knows nothing of the model"
     if home in ORDER:
-        above = set(ORDER[: ORDER.index(home)])
+        above = TASKS | set(ORDER[: ORDER.index(home)])
         if home == "modeling":
             above.discard("checkpoints")  # BertModel.from_checkpoint
         assert not used & above
+    elif home in TASKS:
+        assert not used & TASKS, "a task knows nothing of another"
+        if path.stem not in FILES_WITH_A_MODEL:
+            assert not used & set(ORDER[:5]), "data know nothing of the model"
+    elif home not in ("demo", "metrics"):  # what all of the above share
+        assert not used & (TASKS | set(ORDER[:5]))
 
 
 @pytest.mark.parametrize("path", MODULES, ids=relative)
-def test_nothing_imports_a_runner(path):
-    if path.parts[-2:] == ("samples", "demo.py"):
-        return  # the demo plays the user
-    assert not {name.split(".")[0] for name in imports(path)} & set(RUNNERS)
+def test_nothing_imports_a_body(path):
+    """commands.py does, by name, once the flags are right."""
+    names = {tuple(name.split(".")) for name in imports(path)}
+    assert not [
+        name
+        for name in names
+        if name[0] == "keras_bert_ref" and name[-1] in BODIES
+    ]
+    assert not {name[0] for name in names} & set(RUNNERS)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=relative)
-def test_only_runners_touch_flags(path):
-    is_command = 'if __name__ == "__main__"' in path.read_text()
-    if path.name == "flags.py" or is_command:
+def test_only_definitions_touch_flags(path):
+    if path.stem.endswith("flags") or path.name == "commands.py":
         return
     names = {
         n.id
@@ -78,14 +93,66 @@ def test_only_runners_touch_flags(path):
     assert "absl.flags" not in set(imports(path))
 
 
-@pytest.mark.parametrize(
-    "runner", [name for name in RUNNERS if name != "create_pretraining_data"]
-)
-def test_runners_turn_onednn_on(runner):
-    """TensorFlow looks at what keras_bert_ref sets once, when imported."""
-    names = [name.split(".")[0] for name in imports(ROOT / f"{runner}.py")]
-    before = names[: names.index("keras_bert_ref")]
-    assert not {"tensorflow", "keras"} & set(before)
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_nobody_writes_to_flags(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            assert getattr(node.value, "id", "") != "FLAGS"
+        if isinstance(node, ast.Call):
+            called = getattr(node.func, "id", "")
+            assert called != "setattr", "nor in a roundabout way"
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_runners_are_thin(runner):
+    """They import nothing but their command, so they cannot do it in a wrong
+    order: what TensorFlow looks at when it starts is always set before."""
+    names = {name.split(".")[0] for name in imports(ROOT / f"{runner}.py")}
+    assert names == {"keras_bert_ref"}
+
+
+def test_no_body_is_long():
+    for path in MODULES:
+        if path.stem in BODIES:
+            assert len(path.read_text().split("\n")) <= 201, path
+
+
+FLAG_MODULES = [
+    "keras_bert_ref." + ".".join(p.relative_to(PACKAGE).with_suffix("").parts)
+    for p in MODULES
+    if p.stem.endswith("flags") or p.name in ("commands.py", "convert.py")
+]
+
+
+@pytest.mark.slow
+def test_flags_do_not_wait_for_tensorflow():
+    check = (
+        f"import {', '.join(FLAG_MODULES)}, sys; "
+        "assert not {'tensorflow', 'keras'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", check], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["keras_bert_ref", "tensorflow"])
+def test_order_of_imports_is_harmless(first):
+    """Ours first: oneDNN is on. TensorFlow first: it is as TensorFlow has
+    it, and nobody's environment is changed."""
+    check = f"""
+import os
+import {first}
+before = dict(os.environ)
+import keras_bert_ref, tensorflow
+from keras_bert_ref import BertModel
+from tensorflow.python.util import _pywrap_util_port
+if {first!r} == "keras_bert_ref":
+    assert _pywrap_util_port.IsMklEnabled()
+else:
+    assert "TF_ENABLE_ONEDNN_OPTS" not in os.environ
+"""
+    environment = {**os.environ}
+    environment.pop("TF_ENABLE_ONEDNN_OPTS", None)
+    subprocess.run([sys.executable, "-c", check], check=True, env=environment)
 
 
 def test_no_utils():

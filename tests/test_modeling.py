@@ -304,6 +304,54 @@ def test_replicas_build_and_run_the_model(logical_cpus, model):
     np.testing.assert_allclose(np.concatenate(parts), expected, atol=1e-6)
 
 
+def test_layers_work_by_themselves(model):
+    """They take and return whole batches, [B, T, D]."""
+    expected = model(IDS, None, SEGMENTS, return_attention_probs=True)
+    x = model.embeddings(IDS, SEGMENTS)
+    np.testing.assert_allclose(x, expected["embedding_output"], atol=1e-6)
+    block = model.encoder.blocks[0]
+    context, probs = block.attention(x)
+    assert context.shape == (4, 9, 24)
+    np.testing.assert_allclose(probs, expected["attention_probs"][0], atol=1e-6)
+    y, _ = block(x)
+    np.testing.assert_allclose(y, expected["all_encoder_layers"][0], atol=1e-6)
+    layers, _ = model.encoder(x)
+    np.testing.assert_allclose(
+        layers[-1], expected["sequence_output"], atol=1e-6
+    )
+
+
+def test_a_new_layer_builds_itself_and_has_gradients():
+    layer = modeling.Block(CONFIG)
+    x = tf.random.normal((2, 5, 24), seed=0)
+    with tf.GradientTape() as tape:
+        y, _ = layer(x)
+        loss = tf.reduce_sum(tf.sin(y))
+    grads = tape.gradient(loss, [v.value for v in layer.trainable_variables])
+    for variable, grad in zip(layer.trainable_variables, grads, strict=True):
+        assert grad.shape == variable.shape, variable.path
+
+
+def test_dense_layers_multiply_once_for_the_whole_batch():
+    """No Keras version makes one gradient of a kernel per sequence."""
+    layer = modeling.Block(CONFIG)
+    layer.build()
+
+    @tf.function
+    def gradients(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(layer(x)[0])
+        return tape.gradient(loss, [v.value for v in layer.weights])
+
+    graph = gradients.get_concrete_function(tf.zeros((2, 5, 24))).graph
+    matmuls = [op for op in graph.get_operations() if "MatMul" in op.type]
+    dense = [op for op in matmuls if op.outputs[0].shape.rank == 2]
+    attention = [op for op in matmuls if op not in dense]
+    # Forward; gradients of kernels; gradients of inputs other than x.
+    assert len(dense) == 6 + 6 + 3
+    assert all(op.outputs[0].shape[:2] == (2, 3) for op in attention)
+
+
 def test_too_many_tokens(model):
     with pytest.raises(ValueError, match="17 tokens, more than .*s=16"):
         model(np.zeros((1, 17), "int32"))

@@ -84,7 +84,7 @@ def detect_format(source: str) -> str:
             "folder of a model, or a checkpoint's path without `.index`."
         )
     found = []
-    if tf.io.gfile.glob(os.path.join(source, "*.ckpt*.index")):
+    if tf1.prefixes_in_folder(source):
         found.append("tf1")
     if files.exists(source, "config.json"):
         config = files.read_json(source, "config.json")
@@ -92,8 +92,9 @@ def detect_format(source: str) -> str:
         found.append("keras_hub" if is_preset else "huggingface")
     if not found:
         raise ValueError(
-            f"{source} is no model: a TF1 folder has bert_model.ckpt.index, "
-            "a Hugging Face or keras-hub folder has config.json."
+            f"{source} is no model: a TF1 folder has bert_model.ckpt.index or "
+            "variables/variables.index, a Hugging Face or keras-hub folder "
+            "has config.json."
         )
     if len(found) > 1:
         raise ValueError(

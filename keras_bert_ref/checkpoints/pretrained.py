@@ -4,7 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from keras_bert_ref.checkpoints import tf1
+from keras_bert_ref.casing import has_capitals
+from keras_bert_ref.checkpoints import compatibility
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.modeling import BertModel, original_name
 
@@ -75,11 +76,14 @@ class Pretrained:
             The names of what is not here, none of it part of the encoder.
 
         Raises:
-            ValueError: a weight of the encoder is not here, or a shape is
-                another.
+            ValueError: a weight of the encoder is not here, a shape is
+                another, or embeddings are factorised.
         """
-        missing = [name for name in shapes if name not in self.tensors]
-        lacking = [n for n in missing if n.startswith(tf1.ENCODER_PREFIXES)]
+        here = {name: value.shape for name, value in self.tensors.items()}
+        compatibility.check_embedding_size(self.source, here, self.config)
+        missing = [name for name in shapes if name not in here]
+        prefixes = compatibility.ENCODER_PREFIXES
+        lacking = [name for name in missing if name.startswith(prefixes)]
         if lacking:
             raise ValueError(
                 f"{self.source} lacks {len(lacking)} weights of the encoder, "
@@ -88,12 +92,12 @@ class Pretrained:
                 "came with the weights."
             )
         for name in shapes.keys() - set(missing):
-            here, wanted = self.tensors[name].shape, tuple(shapes[name])
-            if here != wanted:
+            if here[name] != tuple(shapes[name]):
                 raise ValueError(
-                    f"{name} has the shape {list(here)} in {self.source}; the "
-                    f"model wants {list(wanted)}. Use the config that came "
-                    "with the weights, and as many labels as the head has."
+                    f"{name} has the shape {list(here[name])} in "
+                    f"{self.source}; the model wants {list(shapes[name])}. "
+                    "Use the config that came with the weights, and as many "
+                    "labels as the head has."
                 )
         return missing
 
@@ -101,11 +105,9 @@ class Pretrained:
         """Whether text is lower-cased before it is cut into words.
 
         If the source did not say, the vocabulary does: that of a cased model
-        has capital letters, not counting tokens in brackets such as [CLS].
+        has capital letters.
         """
         if self.do_lower_case is not None:
             return self.do_lower_case
-        words = self.vocabulary.decode("utf-8").split("\n")
-        return all(
-            word == word.lower() for word in words if not word.startswith("[")
-        )
+        lines = self.vocabulary.decode("utf-8").split("\n")
+        return not has_capitals(line.strip() for line in lines)

@@ -2,7 +2,8 @@
 
 A checkpoint is three things under one prefix: `<prefix>.index`, one or more
 `<prefix>.data-*`, and the names the original gave its variables. Training
-adds `<variable>/adam_m`, `<variable>/adam_v` and `global_step`.
+adds `<variable>/adam_m`, `<variable>/adam_v` and `global_step`. A TF1
+SavedModel is a folder with such a checkpoint in it: `variables/variables`.
 """
 
 import dataclasses
@@ -12,15 +13,17 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from keras_bert_ref.checkpoints import compatibility
 from keras_bert_ref.modeling import original_name
 
 GLOBAL_STEP = "global_step"
 SLOT_ENDINGS = ("/adam_m", "/adam_v")
 # Names of what our training needs to resume; the original ignores them.
 RESUME_PREFIX = "keras_bert_ref/"
-# What the encoder cannot do without. Pooler and heads may be missing: many
-# published checkpoints lack them, and fine-tuning starts its head anew.
-ENCODER_PREFIXES = ("bert/embeddings/", "bert/encoder/")
+# Where a SavedModel has its checkpoint.
+SAVED_MODEL_PREFIX = os.path.join("variables", "variables")
+# What shows that TensorFlow 2 wrote a checkpoint its own way.
+OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 # TensorFlow's reader says "damaged" in many ways, depending on the spot.
 READ_ERRORS = (tf.errors.OpError, RuntimeError, ValueError, LookupError)
 
@@ -41,24 +44,31 @@ class LoadReport:
 
 
 def find(path: str) -> tuple[str, str]:
-    """Finds config and checkpoint of a released folder or checkpoint prefix.
+    """Finds config and checkpoint of a model.
+
+    Args:
+        path: a released folder, the folder of a TF1 SavedModel, or the
+            prefix of a checkpoint in one of them.
 
     Returns:
         The path of bert_config.json and the prefix of the checkpoint.
     """
     if tf.io.gfile.isdir(path):
-        folder, prefix = path, _prefix_in_folder(path)
+        folders, prefix = [path], _prefix_in_folder(path)
     else:
-        folder, prefix = os.path.dirname(path), path
+        folders, prefix = [os.path.dirname(path)], path
         _open(prefix)
-    config_file = os.path.join(folder, "bert_config.json")
-    if not tf.io.gfile.exists(config_file):
-        raise FileNotFoundError(
-            f"No bert_config.json beside the checkpoint {prefix}; put the "
-            "config of the model there, or build the model from a config "
-            "of your own and use load_checkpoint."
-        )
-    return config_file, prefix
+    if prefix.endswith(SAVED_MODEL_PREFIX):
+        folders.append(prefix.removesuffix(SAVED_MODEL_PREFIX))
+    for folder in folders:
+        config_file = os.path.join(folder, "bert_config.json")
+        if tf.io.gfile.exists(config_file):
+            return config_file, prefix
+    raise FileNotFoundError(
+        f"No bert_config.json beside the checkpoint {prefix}; put the config "
+        "of the model there (in a SavedModel, beside `variables`), or build "
+        "the model from a config of your own and use load_checkpoint."
+    )
 
 
 def load(model, prefix: str, optimizer=None) -> LoadReport:
@@ -66,14 +76,16 @@ def load(model, prefix: str, optimizer=None) -> LoadReport:
 
     Args:
         model: a BertModel, or a model that has one under the name `bert`.
-        prefix: the checkpoint's path without `.index`, or a folder.
+        prefix: the checkpoint's path without `.index`, or a released folder,
+            or the folder of a TF1 SavedModel.
         optimizer: AdamWeightDecay. If given, its averages and its step are
             taken from the file too.
 
     Raises:
         FileNotFoundError: there is no such checkpoint.
-        ValueError: the file is damaged, lacks a weight of the encoder, or
-            has one in another shape.
+        ValueError: the file is damaged or in TensorFlow 2's own format,
+            lacks a weight of the encoder, has one in another shape, or has
+            factorised embeddings.
     """
     if tf.io.gfile.isdir(prefix):
         prefix = _prefix_in_folder(prefix)
@@ -90,9 +102,16 @@ def load(model, prefix: str, optimizer=None) -> LoadReport:
         missing=sorted(name for name in wanted if name not in in_file),
         unused=sorted(name for name in in_file if name not in wanted),
     )
-    _check_encoder(prefix, report)
+    config = getattr(model, "config", None)  # functional models have none
+    compatibility.check_embedding_size(prefix, in_file, config)
+    weights = [n for n in report.missing if not n.endswith(SLOT_ENDINGS)]
+    compatibility.check_encoder(
+        prefix, missing=weights, names=report.loaded + report.unused
+    )
     for name in report.loaded:
-        _check_shape(prefix, name, wanted[name].shape, in_file[name])
+        compatibility.check_shape(
+            prefix, name, ours=wanted[name].shape, theirs=in_file[name]
+        )
     # All values are read before the first is assigned: a damaged file leaves
     # the model as it was.
     values = {name: _read(reader, prefix, name) for name in report.loaded}
@@ -155,19 +174,28 @@ def _variables(model, optimizer) -> dict:
     return variables
 
 
+def prefixes_in_folder(folder: str) -> list[str]:
+    """All checkpoints of a released folder or of a SavedModel."""
+    found = sorted(tf.io.gfile.glob(os.path.join(folder, "*.ckpt*.index")))
+    saved_model = os.path.join(folder, SAVED_MODEL_PREFIX)
+    if not found and tf.io.gfile.exists(saved_model + ".index"):
+        return [saved_model]
+    return [path.removesuffix(".index") for path in found]
+
+
 def _prefix_in_folder(folder: str) -> str:
     """The checkpoint a folder's state file names, or the only one in it."""
     latest = tf.train.latest_checkpoint(folder)
     if latest:
         return latest
-    found = sorted(tf.io.gfile.glob(os.path.join(folder, "*.ckpt*.index")))
-    prefixes = [path.removesuffix(".index") for path in found]
+    prefixes = prefixes_in_folder(folder)
     if len(prefixes) == 1:
         return prefixes[0]
     if not prefixes:
         raise FileNotFoundError(
             f"No TF1 checkpoint (*.ckpt*.index) in {folder}; a released "
-            "folder has bert_model.ckpt.index and bert_model.ckpt.data-*."
+            "folder has bert_model.ckpt.index and bert_model.ckpt.data-*, a "
+            f"SavedModel has {SAVED_MODEL_PREFIX}.index."
         )
     raise ValueError(
         f"{folder} has several checkpoints and no `checkpoint` file that "
@@ -193,9 +221,19 @@ def _open(prefix: str):
             "file; copy that one too."
         )
     try:
-        return tf.train.load_checkpoint(prefix)
+        reader = tf.train.load_checkpoint(prefix)
     except READ_ERRORS as error:
         raise _damaged(prefix, error) from error
+    if reader.has_tensor(OBJECT_GRAPH):
+        raise ValueError(
+            f"{prefix} is an object-based checkpoint, as TensorFlow 2 writes "
+            "them (tf.train.Checkpoint, save_weights, SavedModel): its values "
+            f"go by places in Python objects ({OBJECT_GRAPH}), not by the "
+            "names of the original release. Use the model's TF1 checkpoint, "
+            "or convert its Hugging Face folder with "
+            "keras_bert_ref.checkpoints.convert."
+        )
+    return reader
 
 
 def _read(reader, prefix: str, name: str) -> np.ndarray:
@@ -210,48 +248,6 @@ def _damaged(prefix: str, error: Exception, where: str = "") -> ValueError:
     return ValueError(
         f"The checkpoint {prefix} is damaged or cut short{where} ({reason}); "
         "copy or download it again."
-    )
-
-
-def _check_encoder(prefix: str, report: LoadReport) -> None:
-    lacking = [
-        name
-        for name in report.missing
-        if name.startswith(ENCODER_PREFIXES) and not name.endswith(SLOT_ENDINGS)
-    ]
-    if lacking:
-        raise ValueError(
-            f"{prefix} lacks {len(lacking)} weights of the encoder, among "
-            f"them {lacking[0]}. Either the config has more layers than the "
-            "checkpoint, or the checkpoint is not a BERT; it has "
-            f"{', '.join((report.loaded + report.unused)[:3])}, ..."
-        )
-
-
-def _check_shape(prefix: str, name: str, ours, theirs) -> None:
-    ours, theirs = list(ours), list(theirs)
-    if ours == theirs:
-        return
-    if "word_embeddings" in name or name == "cls/predictions/output_bias":
-        cause = (
-            f"the config's vocab_size is {ours[0]}, the checkpoint's "
-            f"vocabulary has {theirs[0]} entries: use the bert_config.json "
-            "and vocab.txt that came with the checkpoint"
-        )
-    elif name.startswith("bert/"):
-        cause = (
-            "the config is another model's: use the bert_config.json that "
-            "came with the checkpoint"
-        )
-    else:
-        cause = (
-            "the checkpoint's head was made for another task or another "
-            "number of labels: start from a pre-trained checkpoint, or build "
-            "the model for the same labels"
-        )
-    raise ValueError(
-        f"{name} has the shape {ours} in the model and {theirs} in {prefix}. "
-        f"Most likely {cause}."
     )
 
 

@@ -10,9 +10,8 @@ import zipfile
 from collections.abc import Sequence
 
 import numpy as np
-import tensorflow as tf
 
-from keras_bert_ref import files
+from keras_bert_ref import commands
 from keras_bert_ref.classifier.tasks import SUBMISSIONS, Split, Task
 
 FOLDER = "submission"
@@ -27,6 +26,8 @@ def write_submission(
     Args:
         predictions: for each example, the number of its class, or a score.
     """
+    from keras_bert_ref import files
+
     if task.is_regression:
         clipped = np.clip(predictions, LOWEST_SCORE, HIGHEST_SCORE)
         answers = [f"{score:.3f}" for score in clipped]
@@ -40,6 +41,11 @@ def write_submission(
 
 def zip_submissions(zip_file: str, output_dirs: Sequence[str]) -> list[str]:
     """Puts the files of several runs into one zip; returns what is missing."""
+    with commands.quiet_start(is_verbose=False):
+        import tensorflow as tf
+
+        from keras_bert_ref import files
+
     found = {}
     for output_dir in output_dirs:
         for path in tf.io.gfile.glob(os.path.join(output_dir, FOLDER, "*.tsv")):

@@ -1,4 +1,4 @@
-"""What the demo shows: guesses, answers, baselines and a summary."""
+"""What the demo shows: predictions, answers, baselines and a summary."""
 
 import collections
 import csv
@@ -82,7 +82,7 @@ def first_word_accuracy(folder: str) -> float:
     return squad_metric.evaluate_v1(articles, answers)["exact_match"] / 100
 
 
-def show_guesses(folder: str, step: int) -> None:
+def show_predictions(folder: str, step: int) -> None:
     """Prints the likeliest words for some masks, before and after."""
     tokenizer = FullTokenizer(f"{folder}/vocab.txt", do_lower_case=True)
     before, after = (
@@ -91,14 +91,15 @@ def show_guesses(folder: str, step: int) -> None:
         )
         for saved in (0, step)
     )
-    print("\nGuesses for [MASK], before and after pre-training:")
+    print("\nPredictions for [MASK], before and after pre-training:")
     for sentence in SENTENCES:
         print(f"  {sentence}")
-        print(f"    before: {', '.join(guess(before, tokenizer, sentence))}")
-        print(f"    after:  {', '.join(guess(after, tokenizer, sentence))}")
+        for when, model in (("before", before), ("after", after)):
+            words = predict_words(model, tokenizer, sentence)
+            print(f"    {when + ':':8}{', '.join(words)}")
 
 
-def guess(model, tokenizer, sentence: str, count: int = 3) -> list[str]:
+def predict_words(model, tokenizer, sentence: str, count: int = 3) -> list[str]:
     """The likeliest words in place of [MASK], best first."""
     left, right = sentence.split("[MASK]")
     tokens = ["[CLS]", *tokenizer.tokenize(left), "[MASK]"]
@@ -150,6 +151,7 @@ def show_summary(folder: str, results: list[Result], seconds: float) -> None:
         )
     print(
         f"\nDone in {seconds:.0f} s. Curves: curves.png in "
-        f"{folder}/pretrained, pairs and questions. The model: "
+        f"{folder}/pretrained, pairs and questions; the whole log: "
+        f"{folder}/log.txt. The model: "
         f"BertModel.from_checkpoint({folder + '/pretrained'!r})"
     )

@@ -1,24 +1,27 @@
 """The whole life of a small BERT, with the commands a user would type.
 
-    python -m keras_bert_ref.demo --output_dir=demo_output
-
 Learns a vocabulary from the embedded corpus, writes TFRecords, pre-trains two
-layers, and shows what the model guesses for masked words before and after.
+layers, and shows what the model predicts for masked words before and after.
 Fine-tunes the model to tell paraphrases from contradictions, and to answer
 questions on passages it has not seen.
 """
 
+import collections
 import importlib.resources
 import os
+import re
 import subprocess
 import sys
+import textwrap
 import time
+from collections.abc import Iterable
 
-import tensorflow as tf
-from absl import app, flags
+import tqdm
+from absl import logging
 
+from keras_bert_ref.commands import Options
 from keras_bert_ref.config import BertConfig
-from keras_bert_ref.demo import report as demo_report
+from keras_bert_ref.demo import report
 
 SAMPLES = importlib.resources.files("keras_bert_ref.demo")
 LENGTH = 32
@@ -28,14 +31,30 @@ PREDICTIONS = 5
 STEPS = 900
 # One document in so many is held out to evaluate on.
 HELD_OUT = 10
+LOG_FILE = "log.txt"
+# The flags of each command, and what a user would type after `python`.
+COMMANDS = {
+    "learn_vocabulary": ("vocabulary.flags", "-m keras_bert_ref.vocabulary"),
+    "create_pretraining_data": (
+        "pretraining.create_data_flags",
+        "create_pretraining_data.py",
+    ),
+    "run_pretraining": ("pretraining.flags", "run_pretraining.py"),
+    "run_classifier": ("classifier.flags", "run_classifier.py"),
+    "run_squad": ("squad.flags", "run_squad.py"),
+}
+INDENTS = {"initial_indent": "    ", "subsequent_indent": "    "}
 
 
-def main(folder: str) -> None:
+def main(options: Options, _words=()) -> None:
     start = time.perf_counter()
-    tf.io.gfile.makedirs(folder)
+    logging.set_verbosity(logging.WARNING)  # what it tells, it prints
+    folder = options.output_dir
+    os.makedirs(folder)
     copy_samples(folder)
-    command(
-        "keras_bert_ref.vocabulary",
+    run_command(
+        folder,
+        "learn_vocabulary",
         input_file=f"{folder}/train.txt",
         vocab_size=1000,
         num_unused=0,
@@ -43,18 +62,19 @@ def main(folder: str) -> None:
     )
     write_config(folder)
     results = pretrain(folder)
-    demo_report.show_guesses(folder, STEPS)
+    report.show_predictions(folder, STEPS)
     results.append(fine_tune_pairs(folder))
     results.append(fine_tune_questions(folder))
-    demo_report.show_answers(folder)
-    demo_report.show_summary(folder, results, time.perf_counter() - start)
+    report.show_answers(folder)
+    report.show_summary(folder, results, time.perf_counter() - start)
 
 
-def pretrain(folder: str) -> list[demo_report.Result]:
+def pretrain(folder: str) -> list[report.Result]:
     """Writes records, trains on most of them, evaluates on the others."""
     start = time.perf_counter()
     for part, copies in (("train", 20), ("heldout", 5)):
-        command(
+        run_command(
+            folder,
             "create_pretraining_data",
             input_file=f"{folder}/{part}.txt",
             output_file=f"{folder}/{part}.tfrecord",
@@ -65,11 +85,13 @@ def pretrain(folder: str) -> list[demo_report.Result]:
         )
     common = {
         "bert_config_file": f"{folder}/tiny_config.json",
+        "vocab_file": f"{folder}/vocab.txt",
         "output_dir": f"{folder}/pretrained",
         "max_seq_length": LENGTH,
         "max_predictions_per_seq": PREDICTIONS,
     }
-    command(
+    run_command(
+        folder,
         "run_pretraining",
         input_file=f"{folder}/train.tfrecord",
         do_train=True,
@@ -79,7 +101,8 @@ def pretrain(folder: str) -> list[demo_report.Result]:
         num_warmup_steps=STEPS // 10,
         **common,
     )
-    command(
+    run_command(
+        folder,
         "run_pretraining",
         input_file=f"{folder}/heldout.tfrecord",
         do_eval=True,
@@ -88,17 +111,17 @@ def pretrain(folder: str) -> list[demo_report.Result]:
         **common,
     )
     seconds = time.perf_counter() - start
-    scores = demo_report.read_results(f"{folder}/pretrained")
+    scores = report.read_results(f"{folder}/pretrained")
     words, sentences = "masked_lm_accuracy", "next_sentence_accuracy"
     return [
-        demo_report.Result(
+        report.Result(
             "pre-training: masked words",
             scores[words],
-            demo_report.unigram_accuracy(folder),
+            report.unigram_accuracy(folder),
             "always the commonest word",
             seconds,
         ),
-        demo_report.Result(
+        report.Result(
             "pre-training: next sentences",
             scores[sentences],
             0.5,
@@ -107,10 +130,11 @@ def pretrain(folder: str) -> list[demo_report.Result]:
     ]
 
 
-def fine_tune_pairs(folder: str) -> demo_report.Result:
+def fine_tune_pairs(folder: str) -> report.Result:
     """Do two sentences say the same? In the layout of MRPC."""
     start = time.perf_counter()
-    command(
+    run_command(
+        folder,
         "run_classifier",
         task_name="mrpc",
         data_dir=f"{folder}/pairs",
@@ -122,19 +146,20 @@ def fine_tune_pairs(folder: str) -> demo_report.Result:
         num_train_epochs=15,
         **start_from(folder, "pairs"),
     )
-    return demo_report.Result(
+    return report.Result(
         "pairs: same or not",
-        demo_report.read_results(f"{folder}/pairs")["eval_accuracy"],
-        demo_report.commonest_class_accuracy(folder),
+        report.read_results(f"{folder}/pairs")["eval_accuracy"],
+        report.commonest_class_accuracy(folder),
         "always the commonest class",
         time.perf_counter() - start,
     )
 
 
-def fine_tune_questions(folder: str) -> demo_report.Result:
+def fine_tune_questions(folder: str) -> report.Result:
     """Which words of a passage answer a question? In the format of SQuAD."""
     start = time.perf_counter()
-    command(
+    run_command(
+        folder,
         "run_squad",
         train_file=f"{folder}/questions/train.json",
         predict_file=f"{folder}/questions/dev.json",
@@ -148,10 +173,10 @@ def fine_tune_questions(folder: str) -> demo_report.Result:
         num_train_epochs=40,
         **start_from(folder, "questions"),
     )
-    return demo_report.Result(
+    return report.Result(
         "questions: exact answers",
-        demo_report.read_results(f"{folder}/questions")["exact_match"] / 100,
-        demo_report.first_word_accuracy(folder),
+        report.read_results(f"{folder}/questions")["exact_match"] / 100,
+        report.first_word_accuracy(folder),
         "always the first word",
         time.perf_counter() - start,
     )
@@ -213,31 +238,44 @@ def write_config(folder: str) -> None:
     ).to_json_file(f"{folder}/tiny_config.json")
 
 
-def command(module: str, **arguments) -> None:
-    """Shows a command and runs it, as a user would."""
+def run_command(folder: str, name: str, **arguments) -> None:
+    """Shows a command and runs it as a user would; its log goes to log.txt."""
     words = [f"--{name}={value}" for name, value in arguments.items()]
-    shown = (
-        f"python {module}.py" if "." not in module else f"python -m {module}"
+    module, script = COMMANDS[name]
+    print(f"\n$ python {script} \\")
+    print(textwrap.fill(" ".join(words), 76, **INDENTS), flush=True)
+    code = f"from keras_bert_ref.{module} import command; command()"
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
-    print(f"\n$ {' '.join([shown, *words])}", flush=True)
-    subprocess.run([sys.executable, "-m", module, *words], check=True)
+    with open(f"{folder}/{LOG_FILE}", "a", encoding="utf-8") as log:
+        log.write(f"\n$ python {script} {' '.join(words)}\n")
+        last = follow(process.stdout, log)
+    seconds = time.perf_counter() - start
+    if process.wait():
+        sys.exit(
+            f"{script} ended with code {process.returncode}; the end of "
+            f"{folder}/{LOG_FILE}:\n{last}"
+        )
+    print(f"  done in {seconds:.0f} s", flush=True)
 
 
-def run() -> None:
-    output_dir = flags.DEFINE_string(
-        "output_dir", "demo_output", "Where everything goes."
-    )
-
-    def start(_):
-        if os.path.exists(output_dir.value):
-            sys.exit(
-                f"{output_dir.value} exists already; remove it, or choose "
-                "another place with --output_dir."
-            )
-        main(output_dir.value)
-
-    app.run(start)
-
-
-if __name__ == "__main__":
-    run()
+def follow(output: Iterable[str], log) -> str:
+    """Writes what a command says into the log; on a terminal, shows its steps
+    as a bar. Returns its last lines."""
+    last = collections.deque(maxlen=20)
+    bar = tqdm.tqdm(unit="step", leave=False, disable=None)
+    with bar:
+        for line in output:
+            log.write(line)
+            last.append(line)
+            step = re.match(r"step (\d+)/(\d+): (.*)", line)
+            if step and not bar.disable:
+                bar.total = int(step[2])
+                bar.set_postfix_str(step[3].split(",")[0], refresh=False)
+                bar.update(int(step[1]) - bar.n)
+    return "".join(last)

@@ -109,7 +109,10 @@ def encode_files(
         num_workers,
     )
     with progress_bar(
-        desc="tokenizing", total=count_bytes(paths), unit="B", unit_scale=True
+        desc="tokenizing",
+        total=count_bytes(paths),
+        unit="bytes",
+        unit_scale=True,
     ) as bar:
         for encoded, (index, block) in zip(
             encoded_blocks, same_blocks, strict=True

@@ -53,7 +53,7 @@ def generate(
             settings,
             random.Random(settings.random_seed),
             settings.dupe_factor,
-            functools.partial(progress_bar, desc="sampling", unit="document"),
+            functools.partial(progress_bar, desc="sampling", unit="documents"),
         )
         summary.counts.update(count_instances(instances))
     with summary.phase("writing"):
@@ -63,7 +63,7 @@ def generate(
         )
         make = functools.partial(make_records, corpus.tokens, settings)
         with progress_bar(
-            desc="writing", total=len(order), unit="instance"
+            desc="writing", total=len(order), unit="instances"
         ) as bar:
             for records in map_in_order(make, batches, num_workers):
                 yield records

@@ -6,7 +6,6 @@ Shapes: N instances, S = max_seq_length, P = max_predictions_per_seq.
 from collections.abc import Mapping
 
 import numpy as np
-import tensorflow as tf
 
 from keras_bert_ref.pretraining.settings import KEEP, Settings
 from keras_bert_ref.records.serialization import serialize
@@ -81,10 +80,10 @@ def make_features(
     }
 
 
-def make_schema(
-    max_seq_length: int, max_predictions_per_seq: int
-) -> dict[str, tf.io.FixedLenFeature]:
+def make_schema(max_seq_length: int, max_predictions_per_seq: int) -> dict:
     """What `tf.io.parse_example` must know of the records."""
+    import tensorflow as tf  # here: the generator's workers need none of it
+
     sequence = tf.io.FixedLenFeature([max_seq_length], tf.int64)
     predictions = tf.io.FixedLenFeature([max_predictions_per_seq], tf.int64)
     weights = tf.io.FixedLenFeature([max_predictions_per_seq], tf.float32)
@@ -101,6 +100,8 @@ def make_schema(
 
 def describe(record: bytes, inv_vocab: Mapping[int, str]) -> str:
     """Shows a pre-training example, each label behind the token it masks."""
+    import tensorflow as tf
+
     features = tf.train.Example.FromString(record).features.feature
     names = "input_ids", "masked_lm_positions", "masked_lm_ids"
     ids, positions, labels = (features[name].int64_list.value for name in names)

@@ -78,17 +78,14 @@ def generate(
                 for shard in sorted(sizes)
             ]
             sample = functools.partial(_sample_file, folder, settings)
-            bar = progress_bar(
+            for records, counts in progress_bar(
                 map_in_order(sample, tasks, num_workers),
                 desc="sampling and writing",
                 total=len(tasks),
-                unit="shard",
-            )
-            for records, counts in bar:
+                unit="shards",
+            ):
                 yield records
                 summary.counts.update(counts)
-                speed = summary.counts["instances"] / bar.format_dict["elapsed"]
-                bar.set_postfix_str(f"{speed:,.0f} instances/s", refresh=False)
 
 
 def _deal_documents(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from keras_bert_ref.casing import has_capitals
 from keras_bert_ref.pretraining.corpus import Corpus
 from keras_bert_ref.pretraining.settings import Settings
 
@@ -52,11 +53,7 @@ class Summary:
         share = self.counts["unknown"] / max(self.counts["tokens"], 1)
         if share < HIGH_UNKNOWN_SHARE:
             return ""
-        knows_capitals = any(
-            token != token.lower() and not token.startswith("[")
-            for token in settings.vocab
-        )
-        if not do_lower_case and not knows_capitals:
+        if not do_lower_case and not has_capitals(settings.vocab):
             cause = (
                 "the vocabulary has no capital letters, but "
                 "--do_lower_case=False keeps those of the text; set "

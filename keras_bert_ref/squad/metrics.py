@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from absl import logging
 
+from keras_bert_ref import commands
 from keras_bert_ref.squad.thresholds import Scores, find_best_thresholds
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -204,7 +205,7 @@ def _check_na_probs(
             )
 
 
-def run() -> None:
+def main() -> None:
     """The command, with the arguments of the official script."""
     parser = argparse.ArgumentParser(description="Scores SQuAD predictions.")
     parser.add_argument("data_file", help="questions and answers, JSON")
@@ -225,7 +226,10 @@ def run() -> None:
     )
     args = parser.parse_args()
 
-    import tensorflow as tf
+    with commands.quiet_start(is_verbose=False):
+        import tensorflow as tf
+
+        from keras_bert_ref import files
 
     def load(path: str):
         with tf.io.gfile.GFile(path) as file:
@@ -247,11 +251,10 @@ def run() -> None:
     except (KeyError, ValueError, tf.errors.OpError) as error:
         raise SystemExit(f"Not scored. {error}") from error
     if args.out_file:
-        with tf.io.gfile.GFile(args.out_file, "w") as file:
-            file.write(text + "\n")
+        files.replace(args.out_file, text + "\n")
     else:
         print(text)
 
 
 if __name__ == "__main__":
-    run()
+    main()

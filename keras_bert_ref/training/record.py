@@ -89,7 +89,7 @@ def write(
 def read(output_dir: str) -> dict | None:
     """What `write` left; None if there is nothing."""
     path = os.path.join(output_dir, RECORD_FILE)
-    return files.read_json(path) if tf.io.gfile.exists(path) else None
+    return files.read_json(path) if files.exists(path) else None
 
 
 def versions() -> dict[str, str]:

@@ -98,7 +98,7 @@ def count_words(
     with progress_bar(
         desc="counting words",
         total=count_bytes(input_files),
-        unit="B",
+        unit="bytes",
         unit_scale=True,
     ) as progress:
         for num_bytes, block_counts in map_in_order(

@@ -92,6 +92,18 @@ def test_training_checkpoint_loses_its_slots_and_says_so(tmp_path, capsys):
     assert_same_tensors(written, Pretrained.of(model).tensors)
 
 
+def test_saved_model_is_a_source(source, tmp_path):
+    saved = tmp_path / "saved_model"
+    (saved / "variables").mkdir(parents=True)
+    for path in source.iterdir():
+        name = path.name.replace("bert_model.ckpt", "variables/variables")
+        path.rename(saved / name)
+    convert.convert(str(saved), str(tmp_path / "target"))
+    again = convert.read_tf1(str(tmp_path / "target"))
+    assert_same_tensors(again.tensors, convert.read_tf1(str(saved)).tensors)
+    assert again.vocabulary == VOCABULARY
+
+
 def test_report_of_what_is_lost(source, tmp_path, capsys):
     config = dataclasses.replace(CONFIG, attention_probs_dropout_prob=0.2)
     config.to_json_file(str(source / "bert_config.json"))

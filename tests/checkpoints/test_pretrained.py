@@ -50,6 +50,15 @@ def test_missing_encoder_weights():
         made.build()
 
 
+def test_factorised_embeddings():
+    made = Pretrained.of(BertModel(CONFIG))
+    made.source = "somewhere"
+    made.tensors["bert/embeddings/word_embeddings"] = np.zeros((9, 3))
+    message = "somewhere has factorised .* embedding_size=3, hidden_size=4"
+    with pytest.raises(ValueError, match=message):
+        made.build()
+
+
 def test_wrong_shape_leaves_the_model_as_it_was():
     made = Pretrained.of(heads.BertClassifier(CONFIG, num_labels=3))
     model = heads.BertClassifier(CONFIG, num_labels=2)

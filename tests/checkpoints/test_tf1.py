@@ -2,7 +2,9 @@
 
 import logging
 import shutil
+import warnings
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -187,6 +189,56 @@ def test_from_checkpoint_takes_the_one_the_state_file_names(
     )
 
 
+@pytest.fixture
+def saved_model(pretrained, tmp_path):
+    """A TF1 SavedModel of the small model, in two data files."""
+    folder = tmp_path / "saved_model"
+    folder.mkdir()
+    (folder / "saved_model.pb").write_bytes(b"")
+    CONFIG.to_json_file(str(folder / "bert_config.json"))
+    values = sorted(tf1.read(pretrained).items())
+    halves = [str(tmp_path / f"half_{i}") for i in range(2)]
+    tf1.write(halves[0], dict(values[::2]))
+    tf1.write(halves[1], dict(values[1::2]))
+    tf.raw_ops.MergeV2Checkpoints(
+        checkpoint_prefixes=halves,
+        destination_prefix=str(folder / "variables" / "variables"),
+    )
+    assert len(list((folder / "variables").glob("*.data-*"))) == 2
+    return folder
+
+
+@pytest.mark.parametrize("path", ["", "variables/variables"])
+def test_saved_model(pretrained, saved_model, path):
+    values = tf1.read(pretrained)
+    path = str(saved_model / path)
+    model = modeling.BertModel.from_checkpoint(path)
+    other = modeling.BertModel(CONFIG)
+    assert not tf1.load(other, path).missing
+    for ours, theirs in zip(model.weights, other.weights, strict=True):
+        np.testing.assert_array_equal(ours, values[ours.path])
+        np.testing.assert_array_equal(theirs, values[ours.path])
+
+
+def test_saved_model_without_config(saved_model):
+    (saved_model / "bert_config.json").unlink()
+    message = "No bert_config.json beside .*in a SavedModel, beside `variables`"
+    with pytest.raises(FileNotFoundError, match=message):
+        modeling.BertModel.from_checkpoint(str(saved_model))
+
+
+def test_object_based_checkpoints_are_refused(tmp_path):
+    CONFIG.to_json_file(str(tmp_path / "bert_config.json"))
+    checkpoint = tf.train.Checkpoint(step=tf.Variable(1))
+    prefix = checkpoint.write(str(tmp_path / "variables" / "variables"))
+    message = r"variables is an object-based .*_OBJECT_GRAPH.* TF1 checkpoint"
+    for path in (str(tmp_path), prefix):
+        with pytest.raises(ValueError, match=message):
+            modeling.BertModel.from_checkpoint(path)
+        with pytest.raises(ValueError, match=message):
+            tf1.load(modeling.BertModel(CONFIG), path)
+
+
 def test_from_checkpoint_without_config(pretrained, tmp_path):
     (tmp_path / "released" / "bert_config.json").unlink()
     with pytest.raises(FileNotFoundError, match="No bert_config.json beside"):
@@ -226,6 +278,11 @@ def test_not_a_bert(tmp_path):
             ".*config is another model's",
         ),
         (
+            changed(hidden_size=48),
+            r"embeddings/LayerNorm/beta has the shape \[48\] .*\[24\]"
+            ".*config is another model's",
+        ),
+        (
             changed(max_position_embeddings=32),
             r"position_embeddings has the shape \[32, 24\]",
         ),
@@ -239,6 +296,58 @@ def test_wrong_shape(pretrained, config, message):
         tf1.load(model, pretrained)
     for variable, value in zip(model.weights, before, strict=True):
         np.testing.assert_array_equal(variable, value)
+
+
+@pytest.mark.parametrize(
+    ("size_in_config", "names"),
+    [
+        (8, lambda name: name),
+        (None, lambda name: name),
+        (None, lambda name: name.replace("bert/", "electra/")),
+        (
+            None,
+            lambda name: name.replace(
+                "layer_0/attention/", "transformer/group_0/attention_1/"
+            ),
+        ),
+    ],
+    ids=["config", "BERT's names", "ELECTRA's names", "ALBERT's names"],
+)
+def test_factorised_embeddings(pretrained, tmp_path, size_in_config, names):
+    """The config is the checkpoint's own; the model is not a BERT."""
+    tensors = tf1.read(pretrained)
+    if not size_in_config:
+        tensors["bert/embeddings/word_embeddings"] = np.zeros((50, 8))
+    folder = tmp_path / "factorised"
+    prefix = str(folder / "model.ckpt")
+    tf1.write(prefix, {names(name): tensors[name] for name in tensors})
+    config = changed()
+    if size_in_config:
+        config.embedding_size = size_in_config
+    config.to_json_file(str(folder / "bert_config.json"))
+    message = (
+        r"model\.ckpt has factorised embeddings, as ALBERT and ELECTRA have: "
+        "embedding_size=8, hidden_size=24.* not supported"
+    )
+    with (
+        warnings.catch_warnings(),
+        pytest.raises(ValueError, match=message),
+    ):
+        warnings.simplefilter("ignore")  # of the key embedding_size
+        modeling.BertModel.from_checkpoint(prefix)
+
+
+def test_embedding_size_that_is_hidden_size(pretrained):
+    config = changed()
+    config.embedding_size = 24
+    assert not tf1.load(modeling.BertModel(config), pretrained).missing
+
+
+def test_functional_models_load(pretrained):
+    ids = keras.Input((9,), dtype="int32")
+    bert = modeling.BertModel(CONFIG)
+    model = keras.Model(ids, bert(ids)["pooled_output"])
+    assert not tf1.load(model, pretrained).missing
 
 
 def test_head_of_another_task(tmp_path):

@@ -1,6 +1,8 @@
 """Reading text, drawing segments, masking, and what users are told."""
 
 import random
+import subprocess
+import sys
 from collections import Counter
 
 import numpy as np
@@ -9,10 +11,10 @@ from absl import logging
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_ref.pretraining import exact, text_files
+from keras_bert_ref import text_files
+from keras_bert_ref.pretraining import exact
 from keras_bert_ref.pretraining.corpus import Corpus, encode_block
-from keras_bert_ref.pretraining.examples import describe
-from keras_bert_ref.pretraining.features import make_features
+from keras_bert_ref.pretraining.features import describe, make_features
 from keras_bert_ref.pretraining.instances import (
     sample_instances,
     sample_instances_at_once,
@@ -455,3 +457,14 @@ def test_unknown_warning_names_the_cause(tokenizer, tmp_path):
     assert "another language" in warning
     warning = summary.unknown_warning(settings, do_lower_case=False)
     assert "set --do_lower_case=True" in warning
+
+
+@pytest.mark.slow
+def test_worker_processes_need_no_tensorflow():
+    """Where processes are spawned, not forked, each imports these."""
+    modules = ", ".join(
+        f"keras_bert_ref.pretraining.{name}"
+        for name in ("corpus", "features", "instances", "sharded")
+    )
+    check = f"import sys, {modules}; assert 'tensorflow' not in sys.modules"
+    subprocess.run([sys.executable, "-c", check], check=True)

@@ -158,7 +158,7 @@ def test_golden_run(golden_dir, tmp_path, start):
         "--eval_batch_size=5",
         f"--max_eval_steps={max_eval_steps}",
     ).end_well()
-    assert f"{len(rows)} records in 3 file(s)" in log
+    assert f"Training on {len(rows)} examples: " in log
     assert "STARTING from --init_checkpoint" in log
     assert "one_device: no GPU found" in log or "GPU found" in log
 

@@ -15,8 +15,8 @@ from keras_bert_ref.squad.metrics import (
     evaluate_v1,
     evaluate_v2,
     has_gold_answers,
+    main,
     normalize_answer,
-    run,
     score_questions,
 )
 from keras_bert_ref.squad.thresholds import find_best_threshold
@@ -248,11 +248,11 @@ def test_command_v2(files, tmp_path, monkeypatch, capsys):
     text = json.dumps(expected, indent=2) + "\n"
     arguments = ["squad", *paths, f"--na_prob_file={odds_file}", "-t", "2"]
     monkeypatch.setattr(sys, "argv", arguments)
-    run()
+    main()
     assert capsys.readouterr().out == text
     out_file = tmp_path / "scores.json"
     monkeypatch.setattr(sys, "argv", [*arguments, "-o", str(out_file)])
-    run()
+    main()
     assert capsys.readouterr().out == ""
     assert out_file.read_text() == text
 
@@ -269,4 +269,4 @@ def test_command_refuses(files, monkeypatch, path, message):
     arguments = ["squad", data_file, path or existing]
     monkeypatch.setattr(sys, "argv", arguments)
     with pytest.raises(SystemExit, match=message):
-        run()
+        main()

@@ -21,6 +21,7 @@ from keras_bert_ref.records import batches
 from keras_bert_ref.squad import answers as squad_answers
 from keras_bert_ref.squad import examples as squad
 from keras_bert_ref.squad import metrics as metric
+from keras_bert_ref.squad import records as squad_records
 from keras_bert_ref.squad import tfds as squad_tfds
 from keras_bert_ref.squad.spans import RawResult
 from keras_bert_ref.tokenization import FullTokenizer
@@ -158,7 +159,7 @@ def predict_directly(folder, version, step, trim=False):
         length = SIZES.max_seq_length
         if trim:
             length = -(-len(feature.input_ids) // 8) * 8
-        batch = squad.pad_features([feature], False, length)
+        batch = squad_records.pad_features([feature], False, length)
         outputs = model(batch)
         results.append(
             RawResult(
@@ -245,7 +246,7 @@ def test_training_and_prediction(run_squad, folder, version):
     assert results == {name: str(value) for name, value in scores.items()}
 
     for name, is_training in (("train", True), ("eval", False)):
-        schema = squad.make_schema(SIZES.max_seq_length, is_training)
+        schema = squad_records.make_schema(SIZES.max_seq_length, is_training)
         path = f"{folder}/out/{name}.tf_record"
         records = batches.find_records([path], schema, CONFIG["vocab_size"])
         assert records.num_records > num_questions
@@ -306,9 +307,11 @@ def test_batches_by_length(folder):
     tokenizer = FullTokenizer(folder / "vocab.txt")
     examples = squad.read_squad_examples(f"{folder}/dev_v1.json", False)
     features = []
-    records = squad.write_records(
-        *(f"{folder}/eval.tf_record", examples, tokenizer, *SIZES),
-        *(False, features.append),
+    records = squad_records.write_records(
+        *(f"{folder}/eval.tf_record", examples, tokenizer),
+        **SIZES._asdict(),
+        is_training=False,
+        keep=features.append,
     )
     lengths = {f.unique_id: len(f.input_ids) for f in features}
     seen = []

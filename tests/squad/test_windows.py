@@ -22,7 +22,7 @@ from helpers.squad_files import (
     open_real,
 )
 from keras_bert_ref.records.files import read_records
-from keras_bert_ref.squad import examples as squad
+from keras_bert_ref.squad import records
 from keras_bert_ref.squad import tokens as squad_tokens
 from keras_bert_ref.squad.examples import make_examples, read_squad_examples
 from keras_bert_ref.squad.tokens import improve_answer_span
@@ -397,14 +397,14 @@ def test_processes_do_not_change_features(tokenizer, monkeypatch, is_training):
 
 @pytest.mark.parametrize("is_training", [True, False])
 def test_records(tokenizer, monkeypatch, tmp_path, is_training):
-    monkeypatch.setattr(squad, "RECORDS_PER_WRITE", 16)
+    monkeypatch.setattr(records, "RECORDS_PER_WRITE", 16)
     examples = make_many(is_training)
     features = make_features(examples, tokenizer, (40, 8, 8), is_training)
     path = str(tmp_path / "some.tf_record")
-    with squad.open_feature_writer(path, is_training, 40) as process_feature:
+    with records.open_feature_writer(path, is_training, 40) as process_feature:
         for feature in features:
             process_feature(feature)
-    schema = squad.make_schema(40, is_training)
+    schema = records.make_schema(40, is_training)
     serialized = list(read_records([path]).as_numpy_iterator())
     stored = tf.train.Example.FromString(serialized[0]).features.feature
     assert set(stored) == set(schema)
@@ -434,7 +434,7 @@ def test_impossible_questions_in_records(tokenizer):
     articles = make_articles((CONTEXT, [question]))
     examples = make_examples(articles, True, version_2_with_negative=True)
     features = make_features(examples, tokenizer, (64, 8, 8), True)
-    batch = squad.pad_features(features, True, 64)
+    batch = records.pad_features(features, True, 64)
     assert batch["is_impossible"].tolist() == [[1]]
     assert batch["start_positions"].tolist() == [[0]]
     assert batch["end_positions"].tolist() == [[0]]
@@ -445,7 +445,7 @@ def test_no_record_file_is_left_half_written(tokenizer, tmp_path):
     path = tmp_path / "some.tf_record"
     with (
         pytest.raises(ValueError, match="question 1 0"),
-        squad.open_feature_writer(str(path), False, 8) as process_feature,
+        records.open_feature_writer(str(path), False, 8) as process_feature,
     ):
         convert_examples_to_features(
             examples, tokenizer, 8, 8, 8, False, process_feature, 1

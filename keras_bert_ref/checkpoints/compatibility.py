@@ -1,0 +1,104 @@
+"""Whether the weights of a checkpoint fit a model, and if not, why.
+
+Every check raises a ValueError that names the cause.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from keras_bert_ref.config import BertConfig
+
+# What the encoder cannot do without. Pooler and heads may be missing: many
+# published checkpoints lack them, and fine-tuning starts its head anew.
+ENCODER_PREFIXES = ("bert/embeddings/", "bert/encoder/")
+
+
+def check_embedding_size(
+    source: str,
+    shapes: Mapping[str, Sequence[int]],
+    config: BertConfig | None = None,
+) -> None:
+    """Raises if embeddings have another size than the layers above them.
+
+    Args:
+        source: where the weights come from.
+        shapes: of its weights, by their names.
+        config: of the model. An embedding_size in it counts too.
+    """
+    sizes = []  # of embeddings and of hidden layers
+    if getattr(config, "embedding_size", None) is not None:
+        sizes.append((config.embedding_size, config.hidden_size))
+    # A file may hold several models; the first part of a name tells which.
+    tables = _sizes(shapes, "embeddings/word_embeddings", axis=1)
+    queries = _sizes(shapes, "self/query/kernel", axis=0)
+    sizes += [(tables[m], queries[m]) for m in tables if m in queries]
+    for embedding_size, hidden_size in sizes:
+        if embedding_size != hidden_size:
+            raise ValueError(
+                f"{source} has factorised embeddings, as ALBERT and ELECTRA "
+                f"have: embedding_size={embedding_size}, "
+                f"hidden_size={hidden_size}. BERT has one size for both, so "
+                "this is another model and not supported; use a checkpoint "
+                "of BERT."
+            )
+
+
+def check_encoder(
+    source: str, missing: Iterable[str], names: Sequence[str]
+) -> None:
+    """Raises if a weight of the encoder is missing.
+
+    Args:
+        source: where the weights come from.
+        missing: what the model has and the source lacks.
+        names: what the source has.
+    """
+    lacking = [name for name in missing if name.startswith(ENCODER_PREFIXES)]
+    if lacking:
+        raise ValueError(
+            f"{source} lacks {len(lacking)} weights of the encoder, among "
+            f"them {lacking[0]}. Either the config has more layers than the "
+            "checkpoint, or the checkpoint is not a BERT; it has "
+            f"{', '.join(names[:3])}, ..."
+        )
+
+
+def check_shape(
+    source: str, name: str, ours: Sequence[int], theirs: Sequence[int]
+) -> None:
+    """Raises if a weight has another shape in the model than in the source."""
+    ours, theirs = list(ours), list(theirs)
+    if ours == theirs:
+        return
+    has_a_row_per_token = (
+        "word_embeddings" in name or name == "cls/predictions/output_bias"
+    )
+    if has_a_row_per_token and ours[0] != theirs[0]:
+        cause = (
+            f"the config's vocab_size is {ours[0]}, the checkpoint's "
+            f"vocabulary has {theirs[0]} entries: use the bert_config.json "
+            "and vocab.txt that came with the checkpoint"
+        )
+    elif name.startswith("bert/"):
+        cause = (
+            "the config is another model's: use the bert_config.json that "
+            "came with the checkpoint"
+        )
+    else:
+        cause = (
+            "the checkpoint's head was made for another task or another "
+            "number of labels: start from a pre-trained checkpoint, or build "
+            "the model for the same labels"
+        )
+    raise ValueError(
+        f"{name} has the shape {ours} in the model and {theirs} in {source}. "
+        f"Most likely {cause}."
+    )
+
+
+def _sizes(shapes: Mapping[str, Sequence[int]], ending: str, axis: int) -> dict:
+    """The size of an axis of the weights with such a name, by model."""
+    return {
+        name.split("/")[0]: shape[axis]
+        for name, shape in shapes.items()
+        if name.endswith(f"/{ending}")
+    }

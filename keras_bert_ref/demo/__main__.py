@@ -1,0 +1,3 @@
+from keras_bert_ref.demo.flags import command
+
+command()
