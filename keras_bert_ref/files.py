@@ -83,17 +83,18 @@ def replace_json(path: str, values: dict) -> None:
     replace(path, json.dumps(values, indent=2, sort_keys=True) + "\n")
 
 
-def exists(path: str) -> bool:
-    """Whether there is such a file or folder."""
-    return _gfile().exists(path)
+def exists(*parts: str) -> bool:
+    """Whether there is such a file or folder, below another perhaps."""
+    return _gfile().exists(os.path.join(*parts))
 
 
-def read(path: str) -> bytes:
-    """The contents of a file.
+def read(*parts: str) -> bytes:
+    """The contents of a file, below a folder perhaps.
 
     Raises:
         FileNotFoundError: there is no such file.
     """
+    path = os.path.join(*parts)
     if not exists(path):
         folder, name = os.path.split(path)
         raise FileNotFoundError(
@@ -103,13 +104,14 @@ def read(path: str) -> bytes:
         return file.read()
 
 
-def read_json(path: str) -> dict:
+def read_json(*parts: str) -> dict:
     """The object that a JSON file holds.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: the file is not JSON, or holds something else.
     """
+    path = os.path.join(*parts)
     try:
         values = json.loads(read(path))
     except ValueError as error:

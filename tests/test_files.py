@@ -85,7 +85,7 @@ def test_missing_file_is_named(tmp_path):
 def test_json_that_is_none(tmp_path, text, message):
     (tmp_path / "a.json").write_text(text)
     with pytest.raises(ValueError, match=f"a.json {message}"):
-        files.read_json(str(tmp_path / "a.json"))
+        files.read_json(str(tmp_path), "a.json")
 
 
 def test_json_lines(tmp_path):

@@ -18,7 +18,7 @@ import tensorflow as tf
 from absl import logging
 from safetensors.numpy import save
 
-from keras_bert_ref.checkpoints import files
+from keras_bert_ref import files
 from keras_bert_ref.checkpoints.pretrained import Pretrained
 from keras_bert_ref.config import UNUSED_RELEASED_KEYS, BertConfig
 from keras_bert_ref.heads import CLASSIFIER_DROPOUT
@@ -134,16 +134,18 @@ def write(folder: str, pretrained: Pretrained) -> None:
         if name is not None
     }
     values = config_to_dict(pretrained.config, pretrained.tensors)
-    files.write_json(folder, CONFIG_FILE, values)
-    files.write(folder, WEIGHTS_FILE, save(arrays, {"format": "pt"}))
+    files.replace_json(os.path.join(folder, CONFIG_FILE), values)
+    files.replace(
+        os.path.join(folder, WEIGHTS_FILE), save(arrays, {"format": "pt"})
+    )
     if pretrained.vocabulary is not None:
-        files.write(folder, VOCAB_FILE, pretrained.vocabulary)
+        files.replace(os.path.join(folder, VOCAB_FILE), pretrained.vocabulary)
         tokenizer = {
             "tokenizer_class": "BertTokenizer",
             "do_lower_case": pretrained.lower_cases(),
             "model_max_length": pretrained.config.max_position_embeddings,
         }
-        files.write_json(folder, TOKENIZER_FILE, tokenizer)
+        files.replace_json(os.path.join(folder, TOKENIZER_FILE), tokenizer)
 
 
 def name_of(original: str) -> str | None:

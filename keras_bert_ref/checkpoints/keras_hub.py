@@ -15,7 +15,7 @@ import tempfile
 import numpy as np
 from absl import logging
 
-from keras_bert_ref.checkpoints import files
+from keras_bert_ref import files
 from keras_bert_ref.checkpoints.pretrained import Pretrained
 from keras_bert_ref.config import BertConfig
 
@@ -151,8 +151,9 @@ def write(folder: str, pretrained: Pretrained) -> None:
     # keras-hub writes to local disks only.
     with tempfile.TemporaryDirectory() as local:
         backbone.save_to_preset(local)
+        vocab_file = os.path.join(local, VOCAB_FILE)
         if pretrained.vocabulary is not None:
-            files.write(local, VOCAB_FILE, pretrained.vocabulary)
+            files.replace(vocab_file, pretrained.vocabulary)
             lower = pretrained.lower_cases()
             tokenizer = keras_hub.models.BertTokenizer(
                 os.path.join(local, VOCAB_FILE),
@@ -161,12 +162,12 @@ def write(folder: str, pretrained: Pretrained) -> None:
             )
             tokenizer.save_to_preset(local)
             # Once more, since keras-hub strips the words it writes.
-            files.write(local, VOCAB_FILE, pretrained.vocabulary)
+            files.replace(vocab_file, pretrained.vocabulary)
         for parent, _, names in os.walk(local):
             for name in names:
                 data = files.read(parent, name)
                 path = os.path.relpath(os.path.join(parent, name), local)
-                files.write(folder, path, data)
+                files.replace(os.path.join(folder, path), data)
 
 
 def original_name_of(path: str) -> str:

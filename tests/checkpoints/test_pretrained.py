@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from keras_bert_ref import heads
-from keras_bert_ref.checkpoints import files
 from keras_bert_ref.checkpoints.pretrained import Pretrained
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.modeling import BertModel
@@ -81,12 +80,3 @@ def test_wrong_shape_leaves_the_model_as_it_was():
 def test_case_shows_in_the_vocabulary(words, said, lower):
     made = Pretrained("", CONFIG, {}, words.encode(), do_lower_case=said)
     assert made.lower_cases() is lower
-
-
-def test_json_that_is_none(tmp_path):
-    (tmp_path / "a.json").write_text("{")
-    (tmp_path / "b.json").write_text("[1]")
-    with pytest.raises(ValueError, match=r"a\.json is not JSON .*download"):
-        files.read_json(str(tmp_path), "a.json")
-    with pytest.raises(ValueError, match=r"b\.json holds a JSON list; .*keys"):
-        files.read_json(str(tmp_path), "b.json")

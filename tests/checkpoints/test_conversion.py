@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from keras_bert_ref import heads, optimization
-from keras_bert_ref.checkpoints import convert, huggingface, tf1
+from keras_bert_ref.checkpoints import conversion, huggingface, tf1
 from keras_bert_ref.checkpoints.pretrained import Pretrained
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.modeling import BertModel
@@ -25,7 +25,7 @@ CONFIG = BertConfig(
     type_vocab_size=2,
 )
 VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\nd\ne\nf\n"
-FORMATS = list(convert.WRITERS)
+FORMATS = list(conversion.WRITERS)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def source(tmp_path):
     """A released folder with both heads of pre-training."""
     made = Pretrained.of(heads.BertPretraining(CONFIG))
     made.vocabulary = VOCABULARY
-    convert.write_tf1(str(tmp_path / "source"), made)
+    conversion.write_tf1(str(tmp_path / "source"), made)
     return tmp_path / "source"
 
 
@@ -47,9 +47,9 @@ def assert_same_tensors(actual, expected):
 def test_golden_model_through_each_format(golden_dir, tmp_path, middle):
     source = str(golden_dir / "model" / "bert_model.ckpt")
     there, back = str(tmp_path / "there"), str(tmp_path / "back")
-    assert convert.convert(source, there, middle) <= 1e-5
-    assert convert.detect_format(there) == middle
-    assert convert.convert(there, back) <= 1e-5
+    assert conversion.convert(source, there, middle) <= 1e-5
+    assert conversion.detect_format(there) == middle
+    assert conversion.convert(there, back) <= 1e-5
     expected = tf1.read(source)
     if middle == "keras_hub":  # which has no heads
         expected = {n: v for n, v in expected.items() if n.startswith("bert/")}
@@ -59,8 +59,8 @@ def test_golden_model_through_each_format(golden_dir, tmp_path, middle):
 
 @pytest.mark.parametrize("through", FORMATS)
 def test_vocabulary_goes_along(source, tmp_path, through):
-    convert.convert(str(source), str(tmp_path / "there"), through)
-    convert.convert(str(tmp_path / "there"), str(tmp_path / "back"))
+    conversion.convert(str(source), str(tmp_path / "there"), through)
+    conversion.convert(str(tmp_path / "there"), str(tmp_path / "back"))
     assert (tmp_path / "back" / "vocab.txt").read_bytes() == VOCABULARY
 
 
@@ -69,8 +69,8 @@ def test_activation_is_kept(source, tmp_path, hidden_act):
     config = dataclasses.replace(CONFIG, hidden_act=hidden_act)
     config.to_json_file(str(source / "bert_config.json"))
     there, back = tmp_path / "there", tmp_path / "back"
-    convert.convert(str(source), str(there), "huggingface")
-    convert.convert(str(there), str(back))
+    conversion.convert(str(source), str(there), "huggingface")
+    conversion.convert(str(there), str(back))
     again = BertConfig.from_json_file(str(back / "bert_config.json"))
     assert again == config
 
@@ -83,7 +83,7 @@ def test_training_checkpoint_loses_its_slots_and_says_so(tmp_path, capsys):
     resume = {"keras_bert_ref/records_seen": np.int64(9)}
     tf1.save(model, str(prefix), optimizer, resume)
     CONFIG.to_json_file(str(tmp_path / "source" / "bert_config.json"))
-    convert.convert(str(prefix), str(tmp_path / "target"))
+    conversion.convert(str(prefix), str(tmp_path / "target"))
     report = capsys.readouterr().out
     assert f"Adam slots: {2 * len(model.weights)}" in report
     assert "global_step: 0" in report
@@ -98,16 +98,16 @@ def test_saved_model_is_a_source(source, tmp_path):
     for path in source.iterdir():
         name = path.name.replace("bert_model.ckpt", "variables/variables")
         path.rename(saved / name)
-    convert.convert(str(saved), str(tmp_path / "target"))
-    again = convert.read_tf1(str(tmp_path / "target"))
-    assert_same_tensors(again.tensors, convert.read_tf1(str(saved)).tensors)
+    conversion.convert(str(saved), str(tmp_path / "target"))
+    again = conversion.read_tf1(str(tmp_path / "target"))
+    assert_same_tensors(again.tensors, conversion.read_tf1(str(saved)).tensors)
     assert again.vocabulary == VOCABULARY
 
 
 def test_report_of_what_is_lost(source, tmp_path, capsys):
     config = dataclasses.replace(CONFIG, attention_probs_dropout_prob=0.2)
     config.to_json_file(str(source / "bert_config.json"))
-    convert.convert(str(source), str(tmp_path / "target"), "keras_hub")
+    conversion.convert(str(source), str(tmp_path / "target"), "keras_hub")
     report = capsys.readouterr().out
     assert "Left out: tensors: cls/predictions/output_bias, " in report
     assert "config keys: attention_probs_dropout_prob=0.2\n" in report
@@ -119,13 +119,13 @@ def test_report_of_what_is_lost(source, tmp_path, capsys):
 def test_report_of_a_model_without_pooler_and_vocabulary(
     source, tmp_path, capsys
 ):
-    made = convert.read_tf1(str(source))
+    made = conversion.read_tf1(str(source))
     made.config = dataclasses.replace(CONFIG, hidden_act="gelu_erf")
     made.vocabulary = None
     for name in [n for n in made.tensors if "pooler" in n]:
         del made.tensors[name]
     huggingface.write(str(tmp_path / "bare"), made)
-    convert.convert(str(tmp_path / "bare"), str(tmp_path / "target"))
+    conversion.convert(str(tmp_path / "bare"), str(tmp_path / "target"))
     report = capsys.readouterr().out
     assert "Not in the target: pooler, " in report
     assert "No vocabulary" in report
@@ -136,7 +136,7 @@ def test_existing_target_is_never_touched(source, tmp_path):
     target = tmp_path / "target"
     target.mkdir()
     with pytest.raises(FileExistsError, match="target exists and is not over"):
-        convert.convert(str(source), f"{target}/", "huggingface")
+        conversion.convert(str(source), f"{target}/", "huggingface")
     assert not list(target.iterdir())
 
 
@@ -144,29 +144,29 @@ def test_failure_leaves_nothing_behind(source, tmp_path):
     config = dataclasses.replace(CONFIG, hidden_act="gelu_erf")
     config.to_json_file(str(source / "bert_config.json"))
     with pytest.raises(ValueError, match="hidden_act='gelu_erf'"):
-        convert.convert(str(source), str(tmp_path / "target"), "keras_hub")
+        conversion.convert(str(source), str(tmp_path / "target"), "keras_hub")
     assert os.listdir(tmp_path) == ["source"]
 
 
 def test_change_of_a_tensor_is_noticed(source):
-    made = convert.read_tf1(str(source))
+    made = conversion.read_tf1(str(source))
     again = dataclasses.replace(made, tensors=dict(made.tensors))
     name = "bert/embeddings/LayerNorm/beta"
     again.tensors[name] = again.tensors[name] + np.float32(1e-7)
     with pytest.raises(ValueError, match=f"loaded back and {name} is not what"):
-        convert.check(made, convert.compute(made), again)
+        conversion.check(made, conversion.compute(made), again)
     del again.tensors[name]
     with pytest.raises(ValueError, match=f"loaded back and {name} is not what"):
-        convert.check(made, convert.compute(made), again)
+        conversion.check(made, conversion.compute(made), again)
 
 
 def test_change_of_the_outputs_is_noticed(source):
-    made = convert.read_tf1(str(source))
+    made = conversion.read_tf1(str(source))
     config = dataclasses.replace(CONFIG, hidden_act="relu")
     again = dataclasses.replace(made, config=config)
     message = r"outputs differ by .* > 1e-05; it is not kept\. .* report"
     with pytest.raises(ValueError, match=message):
-        convert.check(made, convert.compute(made), again)
+        conversion.check(made, conversion.compute(made), again)
 
 
 def test_source_with_another_config(source, tmp_path):
@@ -174,27 +174,27 @@ def test_source_with_another_config(source, tmp_path):
     config.to_json_file(str(source / "bert_config.json"))
     message = "source lacks 16 weights of the encoder.*wants 3 layers"
     with pytest.raises(ValueError, match=message):
-        convert.convert(str(source), str(tmp_path / "target"))
+        conversion.convert(str(source), str(tmp_path / "target"))
 
 
 def test_no_source(tmp_path):
     message = "no folder and no TF1 checkpoint at .*nowhere.*without `.index`"
     with pytest.raises(FileNotFoundError, match=message):
-        convert.detect_format(str(tmp_path / "nowhere"))
+        conversion.detect_format(str(tmp_path / "nowhere"))
 
 
 def test_folder_of_something_else(tmp_path):
     message = r"is no model: .*bert_model\.ckpt\.index.*config\.json"
     with pytest.raises(ValueError, match=message):
-        convert.detect_format(str(tmp_path))
+        conversion.detect_format(str(tmp_path))
 
 
 def test_folder_with_two_formats(source):
     (source / "config.json").write_text(json.dumps({"model_type": "bert"}))
     message = "a model in tf1 and one in huggingface format"
     with pytest.raises(ValueError, match=message):
-        convert.detect_format(str(source))
-    assert convert.detect_format(str(source / "bert_model.ckpt")) == "tf1"
+        conversion.detect_format(str(source))
+    assert conversion.detect_format(str(source / "bert_model.ckpt")) == "tf1"
 
 
 @pytest.mark.slow
@@ -213,5 +213,5 @@ def test_command(source, tmp_path):
     assert huggingface.read(str(target)).vocabulary == VOCABULARY
     again = run(*args)
     assert again.returncode == 1
-    assert f"Not converted. {target} exists" in again.stderr
+    assert f"Error: {target} exists" in again.stderr
     assert "Traceback" not in again.stderr
