@@ -9,11 +9,12 @@ TWO_AT_A_TIME = -n 2 --dist loadfile
 # TensorFlow's start-up notes about GPUs that are not there.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test lint format test-tf219 test-peers test-beam wheels clean
+.PHONY: help demo test test-fast lint format test-tf219 test-peers test-beam wheels clean
 
 help:
 	@echo "make demo        set up, then the whole life of a small BERT"
 	@echo "make test        set up, then lint, format check and all tests"
+	@echo "make test-fast   what tells most, in under two minutes"
 	@echo "make test-tf219  the tests on TensorFlow 2.19.1"
 	@echo "make test-peers  comparison with PyTorch and Hugging Face"
 	@echo "make test-beam   the data generator on Apache Beam"
@@ -32,6 +33,11 @@ demo: $(VENV)/ready
 
 test: $(VENV)/ready lint wheels
 	$(BIN)/python -m pytest $(TWO_AT_A_TIME) -m "not peers and not beam"
+
+# Without what takes over five seconds a test; the goldens are in.
+test-fast: $(VENV)/ready
+	$(BIN)/python -m pytest $(TWO_AT_A_TIME) \
+		-m "not slow and not peers and not beam"
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
