@@ -96,9 +96,8 @@ def read(*parts: str) -> bytes:
     """
     path = os.path.join(*parts)
     if not exists(path):
-        folder, name = os.path.split(path)
         raise FileNotFoundError(
-            f"{folder or '.'} has no {name}; copy that file too."
+            f"There is no file {path}; check the path, or copy the file there."
         )
     with open_file(path, "rb") as file:
         return file.read()

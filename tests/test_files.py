@@ -74,7 +74,9 @@ def test_replace(tmp_path, content):
 
 
 def test_missing_file_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=f"{tmp_path} has no vocab.txt"):
+    with pytest.raises(
+        FileNotFoundError, match=f"no file {tmp_path}/vocab.txt"
+    ):
         files.read(str(tmp_path / "vocab.txt"))
 
 

@@ -21,7 +21,7 @@ from keras_bert_ref.classifier import tasks as glue
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.records import batches
 from keras_bert_ref.tokenization import FullTokenizer
-from keras_bert_ref.training import state
+from keras_bert_ref.training import loop, record, state
 
 # Name, type, default, required: all flags of the original.
 ORIGINAL_FLAGS = """
@@ -155,6 +155,13 @@ def test_every_task(run_classifier, arguments, tmp_path, model_dir, name):
     assert results["global_step"] == 2
 
     task = glue.get_task(name)
+    written = record.read(str(out))
+    assert written["task"] == name
+    assert tuple(written["labels"]) == task.labels
+    assert written["flags"]["train_batch_size"] == 3
+    assert (out / "vocab.txt").read_bytes() == (
+        model_dir / "vocab.txt"
+    ).read_bytes()
     config = BertConfig.from_json_file(f"{model_dir}/bert_config.json")
     model = heads.BertClassifier(config, len(task.labels) or 1)
     tf1.load(model, str(out))
@@ -458,6 +465,70 @@ def test_flagfiles(run_classifier):
             assert len(runs) == 4
         if "miniatures" in path.name:
             assert len(runs) == 20
+
+
+def test_folder_of_a_released_model_can_be_evaluated(
+    run_classifier, arguments, tmp_path, model_dir, caplog
+):
+    """Its `checkpoint` file names bert_model.ckpt, which has no step."""
+    config = BertConfig.from_json_file(f"{model_dir}/bert_config.json")
+    out = tmp_path / "out"
+    tf1.save(heads.BertClassifier(config, 2), str(out / "bert_model.ckpt"))
+    (out / "checkpoint").write_text('model_checkpoint_path: "bert_model.ckpt"')
+    task = task_flags(tmp_path, "MRPC")
+    both = "--do_eval", "--do_predict"
+    with caplog.at_level("INFO", logger="absl"):
+        runners.run(run_classifier, *arguments, *task, *both, "--verbosity=0")
+    assert read_results(out / "eval_results.txt")["global_step"] == 0
+    # Whoever predicts is told where, and of no training.
+    assert f"Predictions for 4 examples, in {out}/test_results.tsv" in (
+        caplog.text
+    )
+    assert "Training" not in caplog.text
+    assert not (out / "run.json").exists()
+
+
+def test_labels_are_written_once(
+    run_classifier, arguments, tmp_path, monkeypatch
+):
+    for name in ("train", "dev"):
+        text = "text\tlabel\na\tx\nb\ty\nc\tx\n"
+        (tmp_path / f"{name}.tsv").write_text(text)
+    written = []
+    write = classifier_data.replace
+    monkeypatch.setattr(
+        classifier_data,
+        "replace",
+        lambda path, text: (written.append(path), write(path, text)),
+    )
+    own = "--task_name=tsv", f"--data_dir={tmp_path}", "--do_train"
+    runners.run(run_classifier, *arguments, *own)
+    assert written == [f"{tmp_path}/out/labels.txt"]
+
+
+@pytest.mark.slow
+def test_jit_compile_reaches_evaluation(
+    run_classifier, arguments, tmp_path, monkeypatch
+):
+    compiled, lengths = [], []
+    predict = loop.predict
+
+    def watched(model, batches, *, jit_compile):
+        compiled.append(jit_compile)
+        for batch in batches:
+            lengths.append(batch["input_ids"].shape[1])
+        return predict(model, batches, jit_compile=jit_compile)
+
+    monkeypatch.setattr(loop, "predict", watched)
+    runners.run(
+        run_classifier,
+        *arguments,
+        *task_flags(tmp_path, "MRPC"),
+        *("--do_train", "--do_eval", "--do_predict", "--jit_compile"),
+    )
+    assert compiled == [True, True]
+    assert set(lengths) == {LENGTH}  # few lengths: each compiles anew
+    assert (tmp_path / "out" / "test_results.tsv").exists()
 
 
 @pytest.mark.slow

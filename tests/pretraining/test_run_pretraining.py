@@ -25,7 +25,7 @@ from keras_bert_ref import heads, losses, optimization
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.pretraining import objective as pretraining
-from keras_bert_ref.training import loop, state
+from keras_bert_ref.training import loop, record, state
 
 RUNNER = pathlib.Path(__file__).parent.parent.parent / "run_pretraining.py"
 TOLERANCE = 1e-5
@@ -136,6 +136,16 @@ def assert_equal_to_the_bit(prefix, other) -> None:
     assert not different
 
 
+def write_vocabulary(golden_dir, folder) -> pathlib.Path:
+    """As many words as the model has, none with a capital letter."""
+    config = BertConfig.from_json_file(f"{golden_dir}/model/bert_config.json")
+    words = [f"word{i}" for i in range(config.vocab_size - 5)]
+    words[:0] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    path = folder / "words.txt"
+    path.write_text("\n".join(words) + "\n")
+    return path
+
+
 @pytest.mark.slow
 def test_golden_run(golden_dir, tmp_path, start):
     """Trains and evaluates; files come as a shell expands a star."""
@@ -157,10 +167,16 @@ def test_golden_run(golden_dir, tmp_path, start):
         "--do_eval",
         "--eval_batch_size=5",
         f"--max_eval_steps={max_eval_steps}",
+        f"--vocab_file={write_vocabulary(golden_dir, tmp_path)}",
     ).end_well()
     assert f"Training on {len(rows)} examples: " in log
     assert "STARTING from --init_checkpoint" in log
     assert "one_device: no GPU found" in log or "GPU found" in log
+
+    written = record.read(str(output_dir))
+    assert written["task"] == "pretraining"
+    assert written["do_lower_case"] is True  # as the vocabulary shows
+    assert (output_dir / "vocab.txt").exists()
 
     steps = len(golden["losses"])
     expected = tf1.read(str(golden_dir / "model" / f"model.ckpt-{steps}"))

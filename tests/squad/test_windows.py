@@ -460,3 +460,19 @@ def test_worker_processes_need_no_tensorflow():
         "assert 'tensorflow' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", check], check=True)
+
+
+@pytest.mark.parametrize(
+    ("is_v2", "fix"),
+    [
+        (False, "set --version_2_with_negative"),
+        (True, 'set its "is_impossible" to true'),
+    ],
+)
+def test_number_of_answers(is_v2, fix):
+    """Nobody is told to set a flag that is set."""
+    question = {"id": "q7", "question": "who", "answers": []}
+    articles = [{"paragraphs": [{"context": "she", "qas": [question]}]}]
+    with pytest.raises(ValueError, match="question q7 has 0;") as error:
+        make_examples(articles, True, is_v2)
+    assert str(error.value).endswith(f"{fix}.")

@@ -528,6 +528,28 @@ def test_predict_keeps_the_order(plain):
             np.testing.assert_allclose(value, expected[name], atol=1e-5)
 
 
+def test_evaluation_and_prediction_can_be_compiled(plain):
+    strategy = tf.distribute.get_strategy()
+    dataset = make_dataset(strategy, BATCHES)
+    expected = list(loop.predict(plain.model, dataset))
+    outputs = list(loop.predict(plain.model, dataset, jit_compile=True))
+    for output, other in zip(outputs, expected, strict=True):
+        for name, value in output.items():
+            np.testing.assert_allclose(value, other[name], atol=1e-5)
+    results = [
+        loop.evaluate(
+            strategy,
+            plain.model,
+            pretraining.PRETRAINING,
+            dataset,
+            jit_compile=jit_compile,
+        )
+        for jit_compile in (False, True)
+    ]
+    for name, value in results[0].items():
+        assert results[1][name] == pytest.approx(value, abs=1e-5)
+
+
 def test_ratio():
     assert loop.ratio([3.0, 4.0]) == 0.75
     assert loop.ratio([0.0, 0.0]) == 0.0

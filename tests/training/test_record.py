@@ -1,0 +1,65 @@
+"""run.json: one record of what a run was, and vocab.txt beside it."""
+
+import json
+
+import tensorflow as tf
+
+from helpers import runners
+from keras_bert_ref.commands import Options
+from keras_bert_ref.training import record
+
+
+def make_options(tmp_path, **changes) -> Options:
+    (tmp_path / "words.txt").write_text("[PAD]\n[UNK]\n")
+    return Options(
+        {
+            "output_dir": str(tmp_path / "out"),
+            "vocab_file": str(tmp_path / "words.txt"),
+            "do_lower_case": False,
+            "max_seq_length": 32,
+            "learning_rate": 1e-4,
+            "log_steps": 5,
+            "do_train": True,
+            **changes,
+        }
+    )
+
+
+def test_what_is_recorded(tmp_path):
+    options = make_options(tmp_path)
+    record.write(options.output_dir, options, task="MRPC", labels=["0", "1"])
+    written = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert written == record.read(options.output_dir)
+    assert written["task"] == "MRPC" and written["labels"] == ["0", "1"]
+    assert written["do_lower_case"] is False
+    assert written["max_seq_length"] == 32
+    assert written["flags"] == {
+        "do_lower_case": False,
+        "learning_rate": 1e-4,
+        "max_seq_length": 32,
+        "vocab_file": str(tmp_path / "words.txt"),
+    }
+    assert written["versions"]["tensorflow"] == tf.__version__
+    vocabulary = (tmp_path / "out" / "vocab.txt").read_text()
+    assert vocabulary == "[PAD]\n[UNK]\n"
+
+
+def test_a_vocabulary_that_is_not_known(tmp_path):
+    options = make_options(tmp_path, vocab_file=None, do_lower_case=None)
+    record.write(options.output_dir, options, task="pretraining")
+    assert record.read(options.output_dir)["do_lower_case"] is None
+    assert not (tmp_path / "out" / "vocab.txt").exists()
+
+
+def test_a_folder_without_a_record(tmp_path):
+    assert record.read(str(tmp_path)) is None
+
+
+def test_every_flag_without_effect_is_one():
+    """A name that no command has would be a spelling mistake."""
+    known = set()
+    for name in runners.FLAG_MODULES:
+        with runners.load_runner(name):
+            for names in runners.shared_flags.GROUPS.values():
+                known |= set(names)
+    assert known > record.WITHOUT_EFFECT
