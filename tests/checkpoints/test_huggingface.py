@@ -181,7 +181,7 @@ def test_sharded_folder(folder, pretrained):
     again = huggingface.read(str(folder))
     assert_same_tensors(again.tensors, pretrained.tensors)
     (folder / "b.safetensors").unlink()
-    with pytest.raises(FileNotFoundError, match=r"has no b\.safetensors"):
+    with pytest.raises(FileNotFoundError, match=r"no file .*b\.safetensors"):
         huggingface.read(str(folder))
 
 
