@@ -136,9 +136,9 @@ def main():
     model.save_pretrained(flags.output_dir)
 
     logits = predict(model, dev_batches, flags.batch_size)
-    guesses = logits[:, 0] if is_regression else logits.argmax(-1)
+    predictions = logits[:, 0] if is_regression else logits.argmax(-1)
     results = {
-        f"eval_{metric.__name__}": metric(dev_batches.labels, guesses)
+        f"eval_{metric.__name__}": metric(dev_batches.labels, predictions)
         for metric in METRICS[flags.task]
     }
     results |= {"global_step": num_steps, "train_seconds": seconds}

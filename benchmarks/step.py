@@ -224,7 +224,7 @@ REPORT = """# Speed of a step
 A classifier with two labels and dropout 0.1; AdamW with weight decay and
 clipping; float32. Medians of {rounds} rounds; in each, ours and the peer ran
 one after the other, each a process of its own. oneDNN is on for all. Share of
-peak counts products of weights and attention against a large float32 product
+peak counts matmuls with weights and in attention against a large float32 matmul
 in TensorFlow, measured between the rounds.
 
 ## Training, all sequences 128 tokens

@@ -19,7 +19,7 @@ NUM_REAL_BATCHES = 6
 
 
 def flops(layers: int, hidden: int, mode: str) -> float:
-    """Operations in the products of one sequence of full length."""
+    """Operations in the matmuls of one sequence of full length."""
     weights = 12 * layers * hidden**2
     attention = 2 * layers * LENGTH * hidden
     forward = 2 * LENGTH * (weights + attention)
@@ -215,9 +215,9 @@ def answer(message: dict, steps: dict) -> dict:
     if message["mode"] == "memory":
         return {"memory": peak_memory()}
     if message["mode"] == "peak":
-        from keras_bert_ref.training import throughput
+        from keras_bert_ref.training import progress
 
-        return {"peak": throughput.matmul_peak()}
+        return {"peak": progress.matmul_peak()}
     start = time.perf_counter()
     for i in range(message["steps"]):
         steps[message["mode"]](i)

@@ -20,9 +20,8 @@ from typing import Any
 
 from absl import app, flags, logging
 
-from keras_bert_ref import config_files
+from keras_bert_ref import config
 from keras_bert_ref import flags as shared_flags
-from keras_bert_ref.interruption import Interrupted
 
 FLAGS = flags.FLAGS
 HELP_WORDS = {"--help", "-help", "-h", "--helpshort", "-helpshort"}
@@ -35,6 +34,10 @@ START_UP_NOISE = re.compile(
     r"|To enable the following instructions:"
     r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IW] "
 )
+
+
+class Interrupted(Exception):
+    """The command was asked to end (SIGTERM), and has saved its state."""
 
 
 class Options:
@@ -95,7 +98,7 @@ def run(
 def _parse(argv: list[str]) -> list[str]:
     prefix = "--flagfile="
     argv = [
-        prefix + config_files.find_run(word.removeprefix(prefix))
+        prefix + config.find_run(word.removeprefix(prefix))
         if word.startswith(prefix)
         else word
         for word in argv
@@ -140,6 +143,19 @@ def _is_the_users(error: Exception) -> bool:
     if "tensorflow" in sys.modules:
         kinds.append(sys.modules["tensorflow"].errors.NotFoundError)
     return isinstance(error, tuple(kinds))
+
+
+@contextlib.contextmanager
+def watch_for_sigterm() -> Iterator[list[int]]:
+    """Yields a list that fills when the process is asked to end."""
+    received: list[int] = []
+    before = signal.signal(
+        signal.SIGTERM, lambda number, _: received.append(number)
+    )
+    try:
+        yield received
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def set_up_logging() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from helpers import runners
 from keras_bert_ref import commands, flags
-from keras_bert_ref.interruption import Interrupted
+from keras_bert_ref.commands import Interrupted
 
 COMMANDS = {
     **{name: [f"{name}.py"] for name in runners.FLAG_MODULES},
@@ -200,3 +200,12 @@ logging.warning("hello")
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout == "mine: hello\n"
+
+
+def test_sigterm_is_heard_and_handed_back():
+    before = signal.getsignal(signal.SIGTERM)
+    with commands.watch_for_sigterm() as received:
+        assert not received
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert received == [signal.SIGTERM]
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -11,7 +11,7 @@ import pytest
 
 from keras_bert_ref import config as config_lib
 from keras_bert_ref import modeling
-from keras_bert_ref.config import BertConfig
+from keras_bert_ref.config import BertConfig, find_model, find_run
 
 MODELS = pathlib.Path(__file__).parent.parent / "configs" / "models"
 
@@ -158,3 +158,31 @@ def test_missing_file(tmp_path):
 
 def test_every_activation_has_a_function():
     assert set(config_lib.ACTIVATIONS) == set(modeling.ACTIVATION_FUNCTIONS)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "uncased_L-12_H-768_A-12",
+        "uncased_L-12_H-768_A-12.json",
+        "configs/models/uncased_L-12_H-768_A-12.json",
+    ],
+)
+def test_models_by_name(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = BertConfig.from_json_file(find_model(name))
+    assert (found.num_hidden_layers, found.vocab_size) == (12, 30522)
+
+
+def test_a_file_at_hand_comes_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = "configs/models/uncased_L-12_H-768_A-12.json"
+    (tmp_path / "configs/models").mkdir(parents=True)
+    (tmp_path / name).write_text("{}")
+    assert find_model(name) == name
+
+
+@pytest.mark.parametrize("name", ["nothing.json", "gs://bucket/config.json"])
+def test_other_names_stay_as_they_are(name):
+    assert find_model(name) == name
+    assert find_run(name) == name

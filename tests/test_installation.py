@@ -94,13 +94,13 @@ def test_configs_are_found_by_name_from_anywhere(environment, tmp_path):
     code = """
 import pathlib
 import keras_bert_ref
-from keras_bert_ref import config_files
+from keras_bert_ref import config
 site = pathlib.Path(keras_bert_ref.__file__).parent
 for find, name, ending in (
-    (config_files.find_model, "uncased_L-12_H-768_A-12", "json"),
-    (config_files.find_model, "configs/models/uncased_L-2_H-128_A-2.json", ""),
-    (config_files.find_run, "glue_mrpc_base", "flags"),
-    (config_files.find_run, "configs/runs/glue_mrpc_base.flags", ""),
+    (config.find_model, "uncased_L-12_H-768_A-12", "json"),
+    (config.find_model, "configs/models/uncased_L-2_H-128_A-2.json", ""),
+    (config.find_run, "glue_mrpc_base", "flags"),
+    (config.find_run, "configs/runs/glue_mrpc_base.flags", ""),
 ):
     path = pathlib.Path(find(name))
     assert site in path.parents and path.is_file(), path

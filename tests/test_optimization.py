@@ -229,3 +229,27 @@ def test_compiled_model_round_trips_with_its_optimizer(tmp_path):
     assert again.slots().keys() == optimizer.slots().keys()
     for name, slot in again.slots().items():
         np.testing.assert_array_equal(slot, optimizer.slots()[name])
+
+
+def test_loss_scale():
+    scale = optimization.LossScale(initial=8.0, growth_steps=3)
+    seen = []
+    for is_finite in [True, True, False, True, True, True, True, False]:
+        scale.update(tf.constant(is_finite))
+        seen.append((float(scale.value), int(scale.good_steps)))
+    assert seen == [
+        (8.0, 1),
+        (8.0, 2),
+        (4.0, 0),
+        (4.0, 1),
+        (4.0, 2),
+        (8.0, 0),
+        (8.0, 1),
+        (4.0, 0),
+    ]
+
+
+def test_loss_scale_starts_high():
+    scale = optimization.LossScale()
+    assert float(scale.value) == 2.0**15
+    assert scale.growth_steps == 2000

@@ -14,9 +14,8 @@ import tensorflow as tf
 
 from keras_bert_ref.classifier.files import InputExample
 from keras_bert_ref.records.files import open_outputs
-from keras_bert_ref.records.padding import pad_rows
 from keras_bert_ref.records.parallel import map_in_order
-from keras_bert_ref.records.serialization import serialize
+from keras_bert_ref.records.serialization import pad_rows, serialize
 from keras_bert_ref.sentence_pairs import encode_pair
 from keras_bert_ref.tokenization import FullTokenizer
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_ref.records.padding import pad_rows
+from keras_bert_ref.records.serialization import pad_rows
 from keras_bert_ref.sentence_pairs import encode_pair
 from keras_bert_ref.tokenization import FullTokenizer, convert_to_unicode
 

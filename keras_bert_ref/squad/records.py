@@ -8,8 +8,7 @@ import tensorflow as tf
 
 from keras_bert_ref.records.batches import Records, count_records
 from keras_bert_ref.records.files import open_outputs
-from keras_bert_ref.records.padding import pad_rows
-from keras_bert_ref.records.serialization import serialize
+from keras_bert_ref.records.serialization import pad_rows, serialize
 from keras_bert_ref.squad.examples import SquadExample
 from keras_bert_ref.squad.windows import (
     InputFeatures,

@@ -8,14 +8,13 @@ import tensorflow as tf
 from absl import logging
 
 from keras_bert_ref.checkpoints import tf1
-from keras_bert_ref.interruption import Interrupted, watch_for_sigterm
+from keras_bert_ref.commands import Interrupted, watch_for_sigterm
 from keras_bert_ref.records import batches as batches_lib
 from keras_bert_ref.training import (
     distribution,
     loop,
     progress,
     state,
-    throughput,
 )
 from keras_bert_ref.training.objective import Objective
 
@@ -247,7 +246,7 @@ class _Reports:
         length = means.pop("tokens")
         seconds = self.progress.silence()
         if self.peak:
-            flops = throughput.train_flops_per_token(self.config, length)
+            flops = progress.train_flops_per_token(self.config, length)
             means["matmul_peak_share"] = (
                 flops * length * sequences / seconds / self.peak
             )
@@ -256,7 +255,7 @@ class _Reports:
         is_first = self.progress.pace is None
         self.progress.report(steps[-1], means, rates)
         if is_first:  # the first step compiles: its share would mean nothing
-            self.peak = throughput.total_peak(self.strategy, self.dtype)
+            self.peak = progress.total_peak(self.strategy, self.dtype)
             self.progress.restart_clock()
 
     def _check(self, step: int, name: str, value) -> None:

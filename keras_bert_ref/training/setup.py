@@ -8,13 +8,13 @@ import os
 import keras
 import tensorflow as tf
 
-from keras_bert_ref import casing, config_files, files, optimization, precision
+from keras_bert_ref import casing, files, optimization, precision
 from keras_bert_ref.commands import Options
-from keras_bert_ref.config import BertConfig
+from keras_bert_ref.config import BertConfig, find_model
+from keras_bert_ref.optimization import LossScale
 from keras_bert_ref.records.batches import Records
 from keras_bert_ref.tokenization import FullTokenizer
 from keras_bert_ref.training import distribution, progress, resumable
-from keras_bert_ref.training.loss_scale import LossScale
 from keras_bert_ref.training.objective import Objective
 
 # Lengths of trimmed batches are multiples of these; under XLA of a larger
@@ -52,7 +52,7 @@ def choose_policy(options: Options) -> str:
 
 def read_config(options: Options) -> BertConfig:
     """The architecture; --max_seq_length must fit it."""
-    path = config_files.find_model(options.bert_config_file)
+    path = find_model(options.bert_config_file)
     config = BertConfig.from_json_file(path)
     if options.max_seq_length > config.max_position_embeddings:
         raise ValueError(

@@ -332,10 +332,10 @@ def test_tfds_not_there(tmp_path):
 
 
 def test_submission(tmp_path, capsys, monkeypatch):
-    def write(folder, name, guesses):
+    def write(folder, name, predictions):
         task = glue.get_task(name)
         path = glue_submission.write_submission(
-            str(tmp_path / folder), task, task.test[0], np.array(guesses)
+            str(tmp_path / folder), task, task.test[0], np.array(predictions)
         )
         with open(path) as file:
             return path.rsplit("/", 1)[1], file.read()

@@ -61,19 +61,19 @@ def test_scores_with_ties(pair):
 def test_many_scores():
     rng = np.random.default_rng(0)
     scores = np.round(rng.uniform(0, 5, 1500), 1)
-    guesses = (scores + rng.normal(size=1500)).astype(np.float32)
+    predictions = (scores + rng.normal(size=1500)).astype(np.float32)
     for name in ("pearson", "spearman"):
-        check(name, scores, guesses)
+        check(name, scores, predictions)
 
 
-def test_constant_guesses():
-    labels, guesses = np.array([0, 1, 1]), np.zeros(3, int)
-    assert glue.f1(labels, guesses) == 0.0
-    assert glue.matthews_correlation(labels, guesses) == 0.0
+def test_constant_predictions():
+    labels, predictions = np.array([0, 1, 1]), np.zeros(3, int)
+    assert glue.f1(labels, predictions) == 0.0
+    assert glue.matthews_correlation(labels, predictions) == 0.0
     for metric in (glue.pearson, glue.spearman):
         assert math.isnan(metric(np.array([1.0, 2.0, 3.0]), np.ones(3)))
     for name in REFERENCES:
-        check(name, labels, guesses)
+        check(name, labels, predictions)
 
 
 def test_losses():

@@ -13,9 +13,9 @@ from helpers import configs, golden_training
 from keras_bert_ref import heads, losses, optimization
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.config import BertConfig
+from keras_bert_ref.optimization import LossScale
 from keras_bert_ref.pretraining import objective as pretraining
 from keras_bert_ref.training import loop
-from keras_bert_ref.training.loss_scale import LossScale
 from keras_bert_ref.training.objective import Objective
 
 TOLERANCE = 1e-5

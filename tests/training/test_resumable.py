@@ -7,12 +7,12 @@ import tensorflow as tf
 from helpers import configs, golden_training
 from keras_bert_ref import heads, optimization
 from keras_bert_ref.checkpoints import tf1
+from keras_bert_ref.optimization import LossScale
 from keras_bert_ref.pretraining import objective as pretraining
 from keras_bert_ref.pretraining.features import make_schema
 from keras_bert_ref.records import batches
 from keras_bert_ref.training import progress, state
 from keras_bert_ref.training import resumable as run
-from keras_bert_ref.training.loss_scale import LossScale
 
 # Each of them traces a training step, most of them several.
 pytestmark = pytest.mark.slow
