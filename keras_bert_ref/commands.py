@@ -29,10 +29,11 @@ HELP_WORDS = {"--help", "-help", "-h", "--helpshort", "-helpshort"}
 # failed call to cuInit only says that there is no GPU.
 START_UP_NOISE = re.compile(
     r"WARNING: All log messages before absl::InitializeLog"
-    r"|[IW]\d{4} "
-    r"|E\d{4} .*(failed call to cuInit|Unable to register cu\w+ factory)"
     r"|To enable the following instructions:"
-    r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IW] "
+    # TensorFlow 2.21 begins its lines one way, 2.19 another.
+    r"|([IW]\d{4} |\d{4}-\d\d-\d\d \S+: [IW] )"
+    r"|(E\d{4} |\d{4}-\d\d-\d\d \S+: E )"
+    r".*(failed call to cuInit|Unable to register cu\w+ factory)"
 )
 
 

@@ -131,6 +131,7 @@ def test_errors_come_through_a_quiet_start(capfd):
         os.write(2, b"WARNING: All log messages before absl::InitializeLog\n")
         os.write(2, b"I0000 00:00:1.1 5 port.cc:153] oneDNN is on\n")
         os.write(2, b"E0000 00:00:1.1 5 x.cc:1] failed call to cuInit: no\n")
+        os.write(2, b"2026-11-17 20:10:16.6: E x.cc:5] failed call to cuInit\n")
         os.write(2, b"E0000 00:00:1.1 5 x.cc:2] out of memory\n")
         os.write(2, b"Fatal: something\n")
     shown = capfd.readouterr().err
