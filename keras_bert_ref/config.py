@@ -133,15 +133,15 @@ class BertConfig:
 
     def to_json_file(self, path: str) -> None:
         """Writes a bert_config.json (any path TensorFlow can open)."""
-        import tensorflow as tf
+        from keras_bert_ref import files
 
-        with tf.io.gfile.GFile(path, "w") as file:
-            file.write(self.to_json_string())
+        files.replace(path, self.to_json_string())
 
 
 def configs_folder() -> pathlib.Path:
     """The folder with models/ and runs/."""
-    return next(path for path in _FOLDERS if (path / "models").is_dir())
+    found = (path for path in _FOLDERS if (path / "models").is_dir())
+    return next(found, _FOLDERS[0])
 
 
 def find_model(name: str) -> str:
@@ -161,8 +161,11 @@ def find_run(name: str) -> str:
 
 
 def _find(name: str, kind: str, ending: str) -> str:
-    if pathlib.Path(name).exists():
+    path = pathlib.Path(name)
+    if path.is_file():
         return name
+    if kind == "models" and (path / "bert_config.json").is_file():
+        return str(path / "bert_config.json")
     if name.startswith("configs/"):
         ours = configs_folder() / name.removeprefix("configs/")
     else:

@@ -1,8 +1,9 @@
 """Files, wherever TensorFlow can open them, that appear only when whole.
 
-Everything this package writes goes through here or, for checkpoints, through
-checkpoints/tf1.py: under another name first, under its own when it is whole.
-So at any moment a file is there as it was before, or there whole.
+What this package writes goes through here: under another name first, under
+its own when it is whole. So at any moment a file is there as it was before, or
+there whole. Checkpoints (checkpoints/tf1.py) are whole once their index is
+there; logs (metrics.jsonl, TensorBoard's events) grow line by line.
 
 TensorFlow is imported when a file is opened, not before: processes that only
 tokenize do without it.
@@ -11,6 +12,7 @@ tokenize do without it.
 import contextlib
 import json
 import os
+import socket
 from collections.abc import Iterator, Sequence
 
 
@@ -18,7 +20,34 @@ def unfinished_name(path: str) -> str:
     """A name beside `path` to write under: no pattern for finished files
     matches it, and no other process uses it."""
     folder, name = os.path.split(path.rstrip("/"))
-    return os.path.join(folder, f".{name}.unfinished-{os.getpid()}")
+    process = f"{socket.gethostname()}-{os.getpid()}"
+    return os.path.join(folder, f".{name}.unfinished-{process}")
+
+
+def remove_leftovers(path: str) -> None:
+    """Removes what processes of this machine left of `path` when killed."""
+    folder, name = os.path.split(path.rstrip("/"))
+    prefix = f".{name}.unfinished-{socket.gethostname()}-"
+    gfile = _gfile()
+    if not gfile.isdir(folder or "."):
+        return
+    for other in gfile.listdir(folder or "."):
+        other = other.rstrip("/")
+        pid = other.removeprefix(prefix)
+        if other.startswith(prefix) and pid.isdigit() and not _lives(int(pid)):
+            leftover = os.path.join(folder, other)
+            remove = gfile.rmtree if gfile.isdir(leftover) else gfile.remove
+            remove(leftover)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 @contextlib.contextmanager
@@ -41,6 +70,7 @@ def unfinished(
     try:
         for path, name in zip(paths, names, strict=True):
             _check_place(path, name, must_be_new)
+            remove_leftovers(path)
         yield names
         for path, name in zip(paths, names, strict=True):
             gfile.rename(name, path, overwrite=not must_be_new)

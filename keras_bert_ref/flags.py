@@ -16,6 +16,11 @@ ORIGINAL = "Flags of the original release"
 FURTHER = "Further flags"
 # Names of flags by group, in the order in which --help shows them.
 GROUPS: dict[str, list[str]] = {}
+# What absl's own help texts leave unclear.
+HELP = {
+    "verbosity": "How much to log: -1 warnings, 0 progress (the default), 1 "
+    "everything, with TensorFlow's messages and tracebacks.",
+}
 # See training/distribution.py.
 DISTRIBUTIONS = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
@@ -27,6 +32,8 @@ def group(title: str) -> Iterator[None]:
     yield
     names = GROUPS.setdefault(title, [])
     names += [name for name in FLAGS if name not in before]
+    if "log_prefix" in names:
+        names.append("verbosity")
 
 
 def define_training_flags() -> None:
@@ -62,7 +69,7 @@ def define_training_flags() -> None:
     flags.DEFINE_string("gcp_project", None, "The project of the TPU.")
     flags.DEFINE_string("master", None, "The address of the TPU.")
     flags.DEFINE_integer(
-        "num_tpu_cores", 8, "Not needed any more: TensorFlow counts the cores."
+        "num_tpu_cores", 8, "Accepted and ignored: TensorFlow counts the cores."
     )
 
 
@@ -100,7 +107,7 @@ def define_fine_tuning_flags() -> None:
     )
     flags.DEFINE_float("num_train_epochs", 3.0, "Passes over the data.")
     flags.DEFINE_float(
-        "warmup_proportion", 0.1, "Share of the steps for the warm-up."
+        "warmup_proportion", 0.1, "Fraction of the steps used for the warm-up."
     )
     flags.mark_flag_as_required("output_dir")
 
@@ -172,10 +179,9 @@ def define_engine_flags() -> None:
 
 
 def define_log_flags() -> None:
-    """Of every command, beside absl's own --verbosity."""
+    """Of every command, beside absl's own --verbosity; the last to define."""
     flags.DEFINE_bool(
         "log_prefix",
         False,
         "Put time, process and source line in front of log lines.",
     )
-    GROUPS.setdefault(FURTHER, []).append("verbosity")

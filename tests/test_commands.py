@@ -140,6 +140,44 @@ def test_errors_come_through_a_quiet_start(capfd):
     )
 
 
+def test_last_words_come_through_a_quiet_start():
+    code = """
+import os
+from keras_bert_ref import commands
+with commands.quiet_start():
+    os.write(2, b"F0000 00:00:1.1 5 x.cc:2] this CPU lacks AVX")
+    os.abort()
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    assert result.returncode == -signal.SIGABRT
+    assert b"this CPU lacks AVX" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--flagfile=glue_mrpc_base"],
+        ["-flagfile=glue_mrpc_base"],
+        ["--flagfile", "glue_mrpc_base"],
+    ],
+)
+def test_flagfiles_by_name(words, no_tensorflow):
+    result = run("run_classifier", *words, env=no_tensorflow)
+    assert "--data_dir must have a value" in result.stderr
+    result = run("run_classifier", "--flagfile=nothing", env=no_tensorflow)
+    assert result.stderr.startswith("Error: Unable to open flagfile")
+
+
+def test_warnings_come_without_file_and_line(caplog):
+    commands._show_warning("check the spelling", UserWarning, "a.py", 7)
+    assert caplog.messages == ["check the spelling"]
+
+
 def test_what_a_quiet_start_held_is_shown_if_it_fails(capfd):
     with (
         pytest.raises(ImportError),

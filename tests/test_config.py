@@ -186,3 +186,13 @@ def test_a_file_at_hand_comes_first(tmp_path, monkeypatch):
 def test_other_names_stay_as_they_are(name):
     assert find_model(name) == name
     assert find_run(name) == name
+
+
+def test_folder_of_a_released_model(tmp_path, monkeypatch):
+    """It may be named like a config of ours; its own is what is meant."""
+    monkeypatch.chdir(tmp_path)
+    name = "uncased_L-12_H-768_A-12"
+    (tmp_path / name).mkdir()
+    assert find_model(name).endswith(f"configs/models/{name}.json")
+    (tmp_path / name / "bert_config.json").write_text("{}")
+    assert find_model(name) == f"{name}/bert_config.json"

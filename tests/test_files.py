@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -41,6 +43,21 @@ def test_processes_do_not_share_names(tmp_path):
     name = files.unfinished_name(str(tmp_path / "a.txt"))
     assert str(os.getpid()) in name
     assert os.path.basename(name).startswith(".a.txt.")
+
+
+def test_leftovers_of_dead_processes_are_removed(tmp_path):
+    """Those of the living, and of other machines, are not ours."""
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    path = str(tmp_path / "a.txt")
+    own = files.unfinished_name(path)
+    prefix = own.removesuffix(str(os.getpid()))
+    others = [f"{prefix}1", own.replace("unfinished-", "unfinished-elsewhere-")]
+    for name in (f"{prefix}{child.pid}", *others):
+        with open(name, "w") as file:
+            file.write("half")
+    files.replace(path, "whole")
+    assert {str(p) for p in tmp_path.iterdir()} == {path, *others}
 
 
 def check_refused(path, message: str, **kwargs) -> None:

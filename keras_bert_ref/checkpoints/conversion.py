@@ -122,6 +122,7 @@ def convert(source: str, target: str, target_format: str = "tf1") -> float:
         )
     pretrained = READERS[detect_format(source)](source)
     expected = compute(pretrained)
+    files.remove_leftovers(target)
     unfinished = files.unfinished_name(target)
     try:
         WRITERS[target_format](unfinished, pretrained)

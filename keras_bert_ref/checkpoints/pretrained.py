@@ -82,23 +82,11 @@ class Pretrained:
         here = {name: value.shape for name, value in self.tensors.items()}
         compatibility.check_embedding_size(self.source, here, self.config)
         missing = [name for name in shapes if name not in here]
-        prefixes = compatibility.ENCODER_PREFIXES
-        lacking = [name for name in missing if name.startswith(prefixes)]
-        if lacking:
-            raise ValueError(
-                f"{self.source} lacks {len(lacking)} weights of the encoder, "
-                f"among them {lacking[0]}; its config wants "
-                f"{self.config.num_hidden_layers} layers. Use the config that "
-                "came with the weights."
-            )
+        compatibility.check_encoder(self.source, missing, sorted(here))
         for name in shapes.keys() - set(missing):
-            if here[name] != tuple(shapes[name]):
-                raise ValueError(
-                    f"{name} has the shape {list(here[name])} in "
-                    f"{self.source}; the model wants {list(shapes[name])}. "
-                    "Use the config that came with the weights, and as many "
-                    "labels as the head has."
-                )
+            compatibility.check_shape(
+                self.source, name, shapes[name], here[name]
+            )
         return missing
 
     def lower_cases(self) -> bool:

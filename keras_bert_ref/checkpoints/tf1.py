@@ -252,7 +252,7 @@ def _damaged(prefix: str, error: Exception, where: str = "") -> ValueError:
 
 
 def _log(prefix: str, report: LoadReport) -> None:
-    logging.info("Loaded %d variables from %s", len(report.loaded), prefix)
+    logging.debug("Loaded %d variables from %s.", len(report.loaded), prefix)
     if report.missing:
         logging.warning(
             "%d variables of the model are not in %s and keep their values: %s",
@@ -260,12 +260,18 @@ def _log(prefix: str, report: LoadReport) -> None:
             prefix,
             ", ".join(report.missing),
         )
-    slots = [name for name in report.unused if name.endswith(SLOT_ENDINGS)]
-    if report.unused:
+    # Adam's averages are for training only; nobody will miss them.
+    unused = [
+        name
+        for name in report.unused
+        if not name.endswith(SLOT_ENDINGS)
+        and not name.startswith(RESUME_PREFIX)
+        and name != GLOBAL_STEP
+    ]
+    if unused:
         logging.info(
-            "%d variables of %s are not used: %d of Adam, %s",
-            len(report.unused),
+            "%d variables of %s are not used: %s.",
+            len(unused),
             prefix,
-            len(slots),
-            ", ".join(name for name in report.unused if name not in slots),
+            ", ".join(unused),
         )

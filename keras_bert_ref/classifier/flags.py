@@ -41,25 +41,34 @@ def define() -> None:
         flags.DEFINE_string(
             "text_a_column",
             "text",
-            "Of your own files: the sentence, or the first of a pair. The name "
-            "from the header or key; of a tsv without header its number, from "
-            "0.",
+            "For your own files: the column of the sentence, or of the first "
+            "of a pair: its name in the header, its JSON key or, in a tsv "
+            "without a header, its number from 0.",
         )
         flags.DEFINE_string(
-            "text_b_column", None, "Likewise: the second of a pair."
+            "text_b_column", None, "Likewise, of the second of a pair."
         )
-        flags.DEFINE_string("label_column", "label", "Likewise: the label.")
+        flags.DEFINE_string("label_column", "label", "Likewise, of the label.")
         flags.DEFINE_bool(
-            "regression", False, "Of your own files: labels are scores."
+            "regression",
+            False,
+            "For your own files: labels are scores, not classes.",
         )
         flags.DEFINE_integer(
-            "num_trials", 1, "Trials with seeds from --seed on.", lower_bound=1
+            "num_trials",
+            1,
+            "Number of trials, with consecutive seeds from --seed on.",
+            lower_bound=1,
         )
         flags.DEFINE_list(
             "learning_rates", [], "Rates to try; the best on dev is kept."
         )
-        flags.DEFINE_list("train_batch_sizes", [], "Batch sizes, likewise.")
-        flags.DEFINE_list("epochs_grid", [], "Numbers of epochs, likewise.")
+        flags.DEFINE_list(
+            "train_batch_sizes", [], "Batch sizes to try, likewise."
+        )
+        flags.DEFINE_list(
+            "epochs_grid", [], "Numbers of epochs to try, likewise."
+        )
         shared.define_engine_flags()
         shared.define_log_flags()
 

@@ -7,8 +7,8 @@ from keras_bert_ref.training.objective import (
     Objective,
     count_examples,
     is_right,
-    mean,
-    mean_length,
+    sum_and_count,
+    token_count,
 )
 
 
@@ -23,8 +23,8 @@ def classifier_metrics(logits, batch) -> dict:
     labels = batch["label_ids"]
     ones = tf.ones_like(labels, tf.float32)
     return {
-        "accuracy": mean(is_right(logits, labels), ones),
-        "tokens": mean_length(batch),
+        "accuracy": sum_and_count(is_right(logits, labels), ones),
+        "tokens": token_count(batch),
     }
 
 
@@ -39,8 +39,8 @@ def regression_metrics(logits, batch) -> dict:
     predicted = tf.cast(tf.squeeze(logits, axis=-1), tf.float32)
     errors = tf.abs(predicted - batch["label_ids"])
     return {
-        "absolute_error": mean(errors, tf.ones_like(errors)),
-        "tokens": mean_length(batch),
+        "absolute_error": sum_and_count(errors, tf.ones_like(errors)),
+        "tokens": token_count(batch),
     }
 
 

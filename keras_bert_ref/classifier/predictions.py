@@ -54,14 +54,14 @@ def evaluate(
     return results
 
 
-def make_scale(task: Task) -> trials.Scale:
+def make_ranking(task: Task) -> trials.Ranking:
     """What trials of a task are compared by."""
     names = [
         f"{split.suffix} {metric}".lstrip()
         for split in task.dev
         for metric in task.metrics
     ]
-    return trials.Scale(
+    return trials.Ranking(
         title=task.name,
         best_by=tuple(f"eval_{metric}" for metric in task.metrics),
         shown={f"eval_{name.replace(' ', '_')}": name for name in names},

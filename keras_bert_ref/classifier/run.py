@@ -12,8 +12,8 @@ from keras_bert_ref.commands import Options
 from keras_bert_ref.training import (
     distribution,
     progress,
-    record,
     resumable,
+    run_record,
     setup,
     state,
     trials,
@@ -22,7 +22,7 @@ from keras_bert_ref.training import (
 
 def main(options: Options, _words=()) -> None:
     actions = [name for name in ACTIONS if getattr(options, f"do_{name}")]
-    planned = plan_trials(options)
+    planned = trials.plan_from_options(options)
     setup.choose_policy(options)
     config = setup.read_config(options)
     tokenizer = setup.read_tokenizer(options, config)
@@ -58,7 +58,7 @@ def main(options: Options, _words=()) -> None:
     if options.do_train or options.do_eval:
         best = trials.compare(
             options.output_dir,
-            predictions.make_scale(task),
+            predictions.make_ranking(task),
             planned,
             train_and_evaluate,
         )
@@ -73,32 +73,13 @@ def main(options: Options, _words=()) -> None:
         )
 
 
-def plan_trials(options: Options) -> list[trials.Trial]:
-    """One trial; or all of a grid, with all seeds."""
-    planned = trials.plan_trials(
-        options,
-        {
-            "learning_rate": [float(x) for x in options.learning_rates],
-            "train_batch_size": [int(x) for x in options.train_batch_sizes],
-            "num_train_epochs": [float(x) for x in options.epochs_grid],
-        },
-        options.num_trials,
-    )
-    if len(planned) > 1 and not (options.do_train and options.do_eval):
-        raise ValueError(
-            f"{len(planned)} trials are compared by their results; set "
-            "--do_train and --do_eval."
-        )
-    return planned
-
-
 def read_task(options: Options) -> tasks.Task:
     """A task of the table or, as the flags have it, one's own."""
     kind = options.task_name.lower()
     if kind not in tasks.OWN_KINDS:
         return tasks.get_task(options.task_name, options.xnli_language)
     output_dir = options.output_dir
-    kept = record.read(output_dir)
+    kept = read_record(options)
     return splits.make_own_task(
         kind,
         columns=(
@@ -109,9 +90,22 @@ def read_task(options: Options) -> tasks.Task:
         is_regression=options.regression,
         data_dir=options.data_dir,
         output_dir=output_dir,
-        kept_labels=kept["labels"] if kept else splits.read_labels(output_dir),
+        kept_labels=kept.get("labels") or splits.read_labels(output_dir),
         is_training=options.do_train,
     )
+
+
+def read_record(options: Options) -> dict:
+    """What was trained in output_dir before, if anything; it must have been
+    of the same kind, classes or scores."""
+    kept = run_record.read(options.output_dir) or {}
+    before = kept.get("flags", {}).get("regression", options.regression)
+    if before != options.regression:
+        raise ValueError(
+            f"The model in {options.output_dir} was trained with --regression="
+            f"{before}; set the same, or use another --output_dir."
+        )
+    return kept
 
 
 def build_model(options, strategy, config, task) -> heads.BertClassifier:
@@ -138,10 +132,6 @@ def run_train(options, strategy, model, task, data: splits.PreparedSplit):
             f"{options.num_train_epochs} do not fill one batch; lower "
             f"--train_batch_size={options.train_batch_size}."
         )
-    if distribution.is_chief(strategy):
-        record.write(
-            options.output_dir, options, task=task.name, labels=task.labels
-        )
     kind = objective.CLASSIFICATION
     if task.is_regression:
         kind = objective.REGRESSION
@@ -151,6 +141,8 @@ def run_train(options, strategy, model, task, data: splits.PreparedSplit):
             strategy,
             model,
             objective=kind,
+            task=task.name,
+            labels=task.labels,
             records=data.records,
             num_train_steps=num_steps,
             num_warmup_steps=int(num_steps * options.warmup_proportion),
@@ -191,7 +183,7 @@ def run_predict(options, model, task, data, output_dir: str) -> None:
 
 def restore(options, model, task) -> int:
     """Fills a model with what was trained; returns its step."""
-    trials.check_for_model(options.output_dir, predictions.make_scale(task))
+    trials.check_for_model(options.output_dir, predictions.make_ranking(task))
     return resumable.restore_for_eval(
         model, options.output_dir, options.init_checkpoint
     )

@@ -3,6 +3,7 @@
 python -m keras_bert_ref.classifier.submission glue.zip output_dir ...
 """
 
+import importlib
 import io
 import os
 import sys
@@ -41,10 +42,9 @@ def write_submission(
 
 def zip_submissions(zip_file: str, output_dirs: Sequence[str]) -> list[str]:
     """Puts the files of several runs into one zip; returns what is missing."""
-    with commands.quiet_start(is_verbose=False):
-        import tensorflow as tf
+    import tensorflow as tf
 
-        from keras_bert_ref import files
+    from keras_bert_ref import files
 
     found = {}
     for output_dir in output_dirs:
@@ -72,9 +72,14 @@ def zip_submissions(zip_file: str, output_dirs: Sequence[str]) -> list[str]:
 def main() -> None:
     """The command."""
     arguments = sys.argv[1:]
+    if commands.HELP_WORDS & set(arguments):
+        print(__doc__)
+        return
     if len(arguments) < 2:
         sys.exit(__doc__)
     zip_file, *output_dirs = arguments
+    with commands.quiet_start():
+        importlib.import_module("keras_bert_ref.files")
     try:
         missing = zip_submissions(zip_file, output_dirs)
     except ValueError as error:

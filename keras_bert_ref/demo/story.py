@@ -240,7 +240,7 @@ def write_config(folder: str) -> None:
 
 def run_command(folder: str, name: str, **arguments) -> None:
     """Shows a command and runs it as a user would; its log goes to log.txt."""
-    words = [f"--{name}={value}" for name, value in arguments.items()]
+    words = [f"--{flag}={value}" for flag, value in arguments.items()]
     module, script = COMMANDS[name]
     print(f"\n$ python {script} \\")
     print(textwrap.fill(" ".join(words), 76, **INDENTS), flush=True)

@@ -11,7 +11,9 @@ DESCRIPTION = "Writes a BERT's vectors of each token, or of each line of text."
 def define() -> None:
     with shared.group(shared.ORIGINAL):
         flags.DEFINE_string(
-            "input_file", None, "Text, an example a line; `a ||| b` is a pair."
+            "input_file",
+            None,
+            "Text with one example a line; `a ||| b` is a pair.",
         )
         flags.DEFINE_string("output_file", None, "Where the features go.")
         shared.define_model_flags(max_seq_length=128)
@@ -27,12 +29,12 @@ def define() -> None:
             "batch_size", 32, "Lines in a batch.", lower_bound=1
         )
         flags.DEFINE_bool("use_tpu", False, "Not supported any more.")
-        flags.DEFINE_string("master", None, "Of a TPU; not needed any more.")
-        flags.DEFINE_integer("num_tpu_cores", 8, "Not needed any more.")
+        flags.DEFINE_string("master", None, "Accepted and ignored.")
+        flags.DEFINE_integer("num_tpu_cores", 8, "Accepted and ignored.")
         flags.DEFINE_bool(
             "use_one_hot_embeddings",
             False,
-            "Not needed any more: look-ups are fast.",
+            "Accepted and ignored: look-ups are fast.",
         )
         flags.mark_flags_as_required(
             ["input_file", "init_checkpoint", "output_file"]

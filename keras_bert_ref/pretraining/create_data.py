@@ -67,8 +67,8 @@ def run_local(
             paths,
             tokenizer,
             settings,
-            options.num_workers or os.cpu_count(),
-            summary,
+            num_workers=options.num_workers or os.cpu_count(),
+            summary=summary,
         ):
             write(batch)
             shown += batch[: NUM_SHOWN - len(shown)]
@@ -97,7 +97,7 @@ def run_beam(
         paths,
         tokenizer,
         settings,
-        options.output_file,
-        [f"--runner={options.beam_runner}", *options.beam_option],
-        summary,
+        output=options.output_file,
+        options=[f"--runner={options.beam_runner}", *options.beam_option],
+        summary=summary,
     )

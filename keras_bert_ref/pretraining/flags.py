@@ -34,7 +34,9 @@ def define() -> None:
         )
         flags.DEFINE_integer("num_train_steps", 100000, "Steps to train.")
         flags.DEFINE_integer(
-            "num_warmup_steps", 10000, "Steps of the warm-up, of these."
+            "num_warmup_steps",
+            10000,
+            "Steps of the warm-up, counted within --num_train_steps.",
         )
         flags.DEFINE_integer("max_eval_steps", 100, "Batches to evaluate.")
         shared.define_training_flags()
@@ -51,7 +53,8 @@ def define() -> None:
         flags.DEFINE_bool(
             "do_lower_case",
             None,
-            "Whether the text of the records was lower-cased; likewise kept.",
+            "Whether the text of the records was lower-cased; kept likewise. "
+            "By default, as the vocabulary shows.",
         )
         shared.define_engine_flags()
         shared.define_log_flags()

@@ -7,8 +7,8 @@ from keras_bert_ref.training.objective import (
     Objective,
     count_examples,
     is_right,
-    mean,
-    mean_length,
+    sum_and_count,
+    token_count,
 )
 
 
@@ -35,13 +35,15 @@ def metrics(outputs, batch) -> dict:
     ones = tf.ones_like(labels, tf.float32)
     word_losses = losses.cross_entropy(words, batch["masked_lm_ids"])
     return {
-        "masked_lm_accuracy": mean(
+        "masked_lm_accuracy": sum_and_count(
             is_right(words, batch["masked_lm_ids"]), weights
         ),
-        "masked_lm_loss": mean(word_losses, weights),
-        "next_sentence_accuracy": mean(is_right(nexts, labels), ones),
-        "next_sentence_loss": mean(losses.cross_entropy(nexts, labels), ones),
-        "tokens": mean_length(batch),
+        "masked_lm_loss": sum_and_count(word_losses, weights),
+        "next_sentence_accuracy": sum_and_count(is_right(nexts, labels), ones),
+        "next_sentence_loss": sum_and_count(
+            losses.cross_entropy(nexts, labels), ones
+        ),
+        "tokens": token_count(batch),
     }
 
 

@@ -15,7 +15,6 @@ from keras_bert_ref.training import (
     distribution,
     loop,
     progress,
-    record,
     resumable,
     setup,
     state,
@@ -52,13 +51,12 @@ def main(options: Options, words: Sequence[str] = ()) -> None:
         )
         model.build()
         if options.do_train:
-            if is_chief:
-                record.write(options.output_dir, options, task="pretraining")
             setup.train_from_options(
                 options,
                 strategy,
                 model,
                 objective=PRETRAINING,
+                task="pretraining",
                 records=records,
                 num_train_steps=options.num_train_steps,
                 num_warmup_steps=options.num_warmup_steps,
@@ -76,6 +74,9 @@ def check_vocabulary(options: Options, config: BertConfig) -> Options:
         return options.replace(
             do_lower_case=not casing.has_capitals(vocabulary)
         )
+    casing.check_casing(
+        options.do_lower_case, options.init_checkpoint, vocabulary
+    )
     return options
 
 

@@ -8,6 +8,8 @@ import signal
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from keras_bert_ref import commands
+
 _function: Callable[[Any], Any]
 
 
@@ -53,10 +55,17 @@ def run_apart(function: Callable, *arguments) -> Any:
     and to be copied.
     """
     pool = concurrent.futures.ProcessPoolExecutor(
-        1, mp_context=multiprocessing.get_context("spawn")
+        1,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_start_quietly,
     )
     with pool:
         return pool.submit(function, *arguments).result()
+
+
+def _start_quietly() -> None:
+    with commands.quiet_start():
+        pass
 
 
 def _start_worker(function: Callable[[Any], Any]) -> None:

@@ -55,8 +55,8 @@ def define() -> None:
         flags.DEFINE_bool(
             "best_null_threshold",
             False,
-            "Give the answers of the threshold that has the highest F1 on "
-            "--predict_file, in place of --null_score_diff_threshold.",
+            "Use the threshold that has the highest F1 on --predict_file "
+            "instead of --null_score_diff_threshold.",
         )
         shared.define_engine_flags()
         shared.define_log_flags()

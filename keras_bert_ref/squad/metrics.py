@@ -226,7 +226,7 @@ def main() -> None:
     )
     args = parser.parse_args()
 
-    with commands.quiet_start(is_verbose=False):
+    with commands.quiet_start():
         import tensorflow as tf
 
         from keras_bert_ref import files

@@ -7,8 +7,8 @@ from keras_bert_ref.training.objective import (
     Objective,
     count_examples,
     is_right,
-    mean,
-    mean_length,
+    sum_and_count,
+    token_count,
 )
 
 
@@ -27,9 +27,13 @@ def metrics(outputs, batch) -> dict:
     starts, ends = batch["start_positions"], batch["end_positions"]
     ones = tf.ones_like(starts, tf.float32)
     return {
-        "start_accuracy": mean(is_right(outputs["start_logits"], starts), ones),
-        "end_accuracy": mean(is_right(outputs["end_logits"], ends), ones),
-        "tokens": mean_length(batch),
+        "start_accuracy": sum_and_count(
+            is_right(outputs["start_logits"], starts), ones
+        ),
+        "end_accuracy": sum_and_count(
+            is_right(outputs["end_logits"], ends), ones
+        ),
+        "tokens": token_count(batch),
     }
 
 

@@ -16,7 +16,6 @@ from keras_bert_ref.squad.thresholds import find_best_thresholds
 from keras_bert_ref.training import (
     distribution,
     progress,
-    record,
     resumable,
     setup,
     state,
@@ -42,13 +41,12 @@ def main(options: Options, _words=()) -> None:
         model = heads.BertSpan(config, dtype=policy)
         model.build()
         if options.do_train:
-            if is_chief:
-                record.write(options.output_dir, options, task="squad")
             setup.train_from_options(
                 options,
                 strategy,
                 model,
                 objective=SPANS,
+                task="squad",
                 records=train_records,
                 num_train_steps=num_steps,
                 num_warmup_steps=int(num_steps * options.warmup_proportion),
@@ -187,5 +185,5 @@ def remove(output_dir: str, name: str) -> None:
     """Removes what belongs to answers that are no longer there."""
     path = os.path.join(output_dir, name)
     if tf.io.gfile.exists(path):
-        logging.info("%s was of other answers and is removed.", path)
+        logging.info("Removed %s: it belonged to other answers.", path)
         tf.io.gfile.remove(path)

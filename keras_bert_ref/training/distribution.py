@@ -8,7 +8,7 @@ import os
 import tensorflow as tf
 from absl import logging
 
-KINDS = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
+from keras_bert_ref.flags import DISTRIBUTIONS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Devices:
     """What the user said about devices.
 
     Attributes:
-        kind: one of KINDS.
+        kind: one of DISTRIBUTIONS.
         num_replicas: how many GPUs, or logical devices of the CPU, to use;
             None: all GPUs.
         worker_hosts: "host:port" of every worker, the chief first.
@@ -83,10 +83,10 @@ def num_workers(strategy: tf.distribute.Strategy) -> int:
 
 def _choose_kind(devices: Devices) -> tuple[str, str]:
     """A kind of strategy and why."""
-    if devices.kind not in KINDS:
+    if devices.kind not in DISTRIBUTIONS:
         raise ValueError(
             f"--distribution={devices.kind} is not known; use one of "
-            f"{', '.join(KINDS)}."
+            f"{', '.join(DISTRIBUTIONS)}."
         )
     if devices.kind != "auto":
         return devices.kind, f"--distribution={devices.kind}"

@@ -99,7 +99,6 @@ def take_steps(
         steps_per_call: int. Steps that run on the devices without coming
             back; only the last one's metrics are seen.
         wants_to_stop: whether this worker was asked to end.
-
     """
 
     def step_and_vote(batch, vote):
@@ -150,7 +149,7 @@ class _Votes:
     there by now, so that nobody waits for steps that were only just queued.
     """
 
-    CALLS_AGO = 4
+    CALLS_AGO = 2
 
     def __init__(self, strategy: tf.distribute.Strategy):
         self.is_alone = num_workers(strategy) == 1

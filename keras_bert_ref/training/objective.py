@@ -31,8 +31,8 @@ def count_examples(batch) -> dict:
     return {"examples": tf.cast(examples, tf.float32)}
 
 
-def mean(values, weights):
-    """Sum and count of values, each as often as its weight says."""
+def sum_and_count(values, weights):
+    """Sum and count of values, each counted as often as its weight says."""
     return tf.stack([tf.reduce_sum(values * weights), tf.reduce_sum(weights)])
 
 
@@ -42,7 +42,7 @@ def is_right(logits, labels):
     return tf.cast(predictions == labels, tf.float32)
 
 
-def mean_length(batch):
+def token_count(batch):
     """Real tokens of an example; every task reports them as `tokens`."""
     lengths = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32), axis=1)
-    return mean(lengths, tf.ones_like(lengths))
+    return sum_and_count(lengths, tf.ones_like(lengths))

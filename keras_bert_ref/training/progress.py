@@ -109,7 +109,7 @@ class Progress:
                 self._time_left(step, now),
             )
         else:
-            self.bar.set_postfix_str(shown)
+            self.bar.set_postfix_str(shown.split(", ")[0])  # there is no room
         if self.path:
             line = {"step": step, "seconds": now - self.start, **values}
             with tf.io.gfile.GFile(self.path, "a") as file:
@@ -126,7 +126,7 @@ class Progress:
 
     def _time_left(self, step: int, now: float) -> str:
         if self.pace is None:
-            return "compiled just now"  # the first step says little of others
+            return "first step, with compilation"
         first_step, start = self.pace
         seconds = (now - start) / max(step - first_step, 1)
         return f"{format_duration(seconds * (self.num_steps - step))} left"
@@ -141,7 +141,7 @@ def write_results(path: str, results: dict) -> None:
     """Writes `key = value` lines, sorted, as the original's eval_results."""
     lines = [f"{key} = {results[key]}" for key in sorted(results)]
     files.replace(path, "\n".join(lines) + "\n")
-    logging.info("Results, in %s:\n%s", path, "\n".join(lines))
+    logging.info("Results (in %s):\n%s", path, "\n".join(lines))
 
 
 def draw_curves(output_dir: str, names: Sequence[str]) -> str | None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -107,10 +108,14 @@ def train_resumably(
     records: batches_lib.Records,
     plan: Plan,
     init_checkpoint: str | None = None,
+    before_training: Callable[[], None] = lambda: None,
     loss_scale=None,
 ) -> bool:
     """Trains up to plan.num_train_steps, from wherever it stopped before;
     saves checkpoints and reports on the way.
+
+    Args:
+        before_training: called if there is something left to do.
 
     Returns:
         Whether there was anything left to do.
@@ -126,6 +131,7 @@ def train_resumably(
             plan.num_train_steps,
         )
         return False
+    before_training()
     epochs = plan.num_train_steps * plan.batch_size / records.num_records
     logging.info(
         "Training on %d examples: %d steps of %d are %.2f epochs.",

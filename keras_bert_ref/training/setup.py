@@ -4,6 +4,7 @@ tokenizer, and training as they have it."""
 import io
 import json
 import os
+from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
@@ -14,7 +15,13 @@ from keras_bert_ref.config import BertConfig, find_model
 from keras_bert_ref.optimization import LossScale
 from keras_bert_ref.records.batches import Records
 from keras_bert_ref.tokenization import FullTokenizer
-from keras_bert_ref.training import distribution, progress, resumable
+from keras_bert_ref.training import (
+    distribution,
+    progress,
+    resumable,
+    run_record,
+    state,
+)
 from keras_bert_ref.training.objective import Objective
 
 # Lengths of trimmed batches are multiples of these; under XLA of a larger
@@ -47,7 +54,12 @@ def choose_devices(options: Options) -> tf.distribute.Strategy:
 def choose_policy(options: Options) -> str:
     """The Keras policy of --dtype; must come before TensorFlow does anything,
     since it may have to set how oneDNN starts."""
-    return precision.choose_policy(options.dtype, options.use_tpu)
+    return precision.choose_policy(options.dtype, wants_tpu(options))
+
+
+def wants_tpu(options: Options) -> bool:
+    """Whether training is to run on a TPU."""
+    return options.use_tpu or options.distribution == "tpu"
 
 
 def read_config(options: Options) -> BertConfig:
@@ -87,7 +99,7 @@ def worker_dir(options: Options) -> str:
 def skips_padding(options: Options) -> bool:
     """Whether encoders leave out padding. They do on CPUs only: elsewhere
     shapes that change with every batch cost more than they save."""
-    accelerated = options.use_tpu or tf.config.list_physical_devices("GPU")
+    accelerated = wants_tpu(options) or tf.config.list_physical_devices("GPU")
     return bool(
         options.trim_batches and not options.jit_compile and not accelerated
     )
@@ -95,7 +107,7 @@ def skips_padding(options: Options) -> bool:
 
 def length_multiple(options: Options) -> int | None:
     """What lengths of batches are multiples of; None: their padding stays."""
-    if not options.trim_batches or options.use_tpu:
+    if not options.trim_batches or wants_tpu(options):
         return None
     return XLA_LENGTH_MULTIPLE if options.jit_compile else LENGTH_MULTIPLE
 
@@ -107,10 +119,15 @@ def train_from_options(
     *,
     objective: Objective,
     records: Records,
+    task: str,
+    labels: Sequence[str] = (),
     num_train_steps: int,
     num_warmup_steps: int,
 ) -> bool:
-    """Trains as the flags have it, and draws curves.
+    """Trains as the flags have it; leaves a record of the run, and curves.
+
+    Args:
+        task, labels: for the record, see run_record.py.
 
     Returns:
         Whether there was anything left to do.
@@ -119,6 +136,15 @@ def train_from_options(
         options.learning_rate, num_train_steps, num_warmup_steps
     )
     optimizer.build(model.trainable_variables)
+    is_chief = distribution.is_chief(strategy)
+
+    def leave_record() -> None:
+        if is_chief:
+            state.keep_config(options.output_dir, model.config)
+            run_record.write(
+                options.output_dir, options, task=task, labels=labels
+            )
+
     has_trained = resumable.train_resumably(
         strategy,
         model,
@@ -127,9 +153,10 @@ def train_from_options(
         records=records,
         plan=make_plan(options, strategy, num_train_steps),
         init_checkpoint=options.init_checkpoint,
+        before_training=leave_record,
         loss_scale=LossScale() if options.dtype == "float16" else None,
     )
-    if distribution.is_chief(strategy):
+    if is_chief:
         progress.draw_curves(options.output_dir, ("loss", *objective.curves))
     return has_trained
 
@@ -138,7 +165,7 @@ def make_plan(
     options: Options, strategy: tf.distribute.Strategy, num_train_steps: int
 ) -> resumable.Plan:
     """How to train, as the flags have it."""
-    on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    on_tpu = wants_tpu(options)
     share = options.train_batch_size // strategy.num_replicas_in_sync
     if share % options.gradient_accumulation_steps:
         raise ValueError(
@@ -153,7 +180,7 @@ def make_plan(
         batch_size=options.train_batch_size,
         seed=options.seed,
         shuffle=options.shuffle,
-        length_multiple=None if on_tpu else length_multiple(options),
+        length_multiple=length_multiple(options),
         jit_compile=options.jit_compile,
         accumulation_steps=options.gradient_accumulation_steps,
         steps_per_call=options.iterations_per_loop if on_tpu else 1,

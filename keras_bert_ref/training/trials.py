@@ -17,7 +17,7 @@ from absl import logging
 
 from keras_bert_ref import files
 from keras_bert_ref.commands import Options
-from keras_bert_ref.training import record, state
+from keras_bert_ref.training import run_record, state
 
 RESULTS_FILE = "results.jsonl"
 TABLE_FILE = "results.txt"
@@ -42,7 +42,7 @@ class Trial:
 
 
 @dataclasses.dataclass(frozen=True)
-class Scale:
+class Ranking:
     """What trials are compared by.
 
     Attributes:
@@ -86,9 +86,28 @@ def plan_trials(
     return trials
 
 
+def plan_from_options(options: Options) -> list[Trial]:
+    """One trial; or, as the flags have it, a grid with all its seeds."""
+    planned = plan_trials(
+        options,
+        {
+            "learning_rate": [float(x) for x in options.learning_rates],
+            "train_batch_size": [int(x) for x in options.train_batch_sizes],
+            "num_train_epochs": [float(x) for x in options.epochs_grid],
+        },
+        options.num_trials,
+    )
+    if len(planned) > 1 and not (options.do_train and options.do_eval):
+        raise ValueError(
+            f"{len(planned)} trials are compared by their results; set "
+            "--do_train and --do_eval."
+        )
+    return planned
+
+
 def compare(
     output_dir: str,
-    scale: Scale,
+    ranking: Ranking,
     trials: Sequence[Trial],
     train_and_evaluate: Callable[[Options], tuple[dict | None, bool]],
 ) -> Trial:
@@ -103,7 +122,7 @@ def compare(
     results = [find_result(finished, trial) for trial in trials]
     for i, trial in enumerate(trials):
         if results[i]:
-            logging.info("FINISHED before: %s.", trial.name)
+            logging.info("Already finished: %s.", trial.name)
             continue
         if len(trials) > 1:
             logging.info("TRIAL %d of %d: %s.", i + 1, len(trials), trial.name)
@@ -112,20 +131,20 @@ def compare(
         known = {result["run"] for result in read_results(output_dir)}
         if metrics and (has_trained or trial.name not in known):
             results[i] = {
-                "task": scale.title,
+                "task": ranking.title,
                 "run": trial.name,
-                "flags": record.effective_flags(trial.options),
+                "flags": run_record.effective_flags(trial.options),
                 "metrics": {k: _number(v) for k, v in metrics.items()},
                 "seconds": time.perf_counter() - start,
             }
             add_result(output_dir, results[i])
     if None in results:
         return trials[0]
-    best = choose_best(results, scale)
-    table = format_table(scale, results)
+    best = choose_best(results, ranking)
+    table = format_table(ranking, results)
     if len(trials) > 1:
         table += f"\nThe best on dev: {trials[best].options.output_dir}"
-    logging.info("Results, in %s:\n%s", output_dir, table)
+    logging.info("Results (in %s):\n%s", output_dir, table)
     files.replace(os.path.join(output_dir, TABLE_FILE), table + "\n")
     return trials[best]
 
@@ -156,7 +175,7 @@ def find_result(finished: Sequence[dict], trial: Trial) -> dict | None:
         if result["run"] != trial.name:
             continue
         before = result["flags"]
-        for name, value in record.effective_flags(trial.options).items():
+        for name, value in run_record.effective_flags(trial.options).items():
             if name in before and before[name] != value:
                 raise ValueError(
                     f"The trial {trial.name} was made with --{name}="
@@ -167,29 +186,29 @@ def find_result(finished: Sequence[dict], trial: Trial) -> dict | None:
     return None
 
 
-def check_for_model(output_dir: str, scale: Scale) -> None:
+def check_for_model(output_dir: str, ranking: Ranking) -> None:
     """Raises if models were trained, but below this folder."""
     results = read_results(output_dir)
     if results and results[0]["run"] and not state.latest(output_dir):
-        best = results[choose_best(results, scale)]["run"]
+        best = results[choose_best(results, ranking)]["run"]
         raise ValueError(
             f"There is no model in {output_dir} itself, but in the folders of "
-            f"its {len(results)} trials; set --output_dir to one of them, such "
-            f"as the best: {os.path.join(output_dir, best)}."
+            "its trials; set --output_dir to one of them, such as the best of "
+            f"{len(results)}: {os.path.join(output_dir, best)}."
         )
 
 
-def choose_best(results: Sequence[dict], scale: Scale) -> int:
+def choose_best(results: Sequence[dict], ranking: Ranking) -> int:
     """Which trial has the best mean score on the dev set."""
 
     def score(i: int) -> float:
-        values = [results[i]["metrics"][name] for name in scale.best_by]
+        values = [results[i]["metrics"][name] for name in ranking.best_by]
         return -math.inf if None in values else statistics.mean(values)
 
     return max(range(len(results)), key=score)
 
 
-def format_table(scale: Scale, results: Sequence[dict]) -> str:
+def format_table(ranking: Ranking, results: Sequence[dict]) -> str:
     """Each setting's spread over its seeds, in percent, and what others
     published."""
     settings: dict[str, list[dict]] = {}
@@ -199,15 +218,15 @@ def format_table(scale: Scale, results: Sequence[dict]) -> str:
         settings.setdefault(name, []).append(result["metrics"])
     row = "{:<28} {:<22} {:>4} {:>7} {:>7} {:>7} {:>7}".format
     head = ("runs", "mean", "std", "median", "best")
-    lines = [row(f"{scale.title}, dev", "metric", *head)]
+    lines = [row(f"{ranking.title}, dev", "metric", *head)]
     for setting, group in settings.items():
-        for key, name in scale.shown.items():
+        for key, name in ranking.shown.items():
             values = [metrics[key] for metrics in group if key in metrics]
             if values:
                 cells = (len(values), *_spread(values))
                 lines.append(row(setting, name, *cells))
-    for name in scale.shown.values():
-        for model, score in scale.published(name).items():
+    for name in ranking.shown.values():
+        for model, score in ranking.published(name).items():
             cells = ("", score, "", "", "")
             lines.append(row(f"published, test: {model}", name, *cells))
     return "\n".join(line.rstrip() for line in lines)

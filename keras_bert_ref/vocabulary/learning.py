@@ -162,7 +162,9 @@ def learn_pieces(
             max_unique_chars=len(characters),
         )
         pieces = [p for p in pieces if len(p.removeprefix("##")) > 1]
-        logging.info("%d pieces occur %d times", len(pieces), threshold)
+        logging.info(
+            "%d pieces occur at least %d times.", len(pieces), threshold
+        )
         return pieces
 
     # Every frequent word is a piece, so their counts tell where to start.
@@ -201,10 +203,10 @@ def main(options: Options, _words=()) -> None:
     with unfinished([options.output_file], must_be_new=True) as (name,):
         vocabulary = learn_vocabulary(
             find_files(options.input_file),
-            options.vocab_size,
-            options.do_lower_case,
-            options.num_unused,
-            options.num_workers,
+            vocab_size=options.vocab_size,
+            do_lower_case=options.do_lower_case,
+            num_unused=options.num_unused,
+            num_workers=options.num_workers,
         )
         with tf.io.gfile.GFile(name, "w") as file:
             file.write("".join(f"{token}\n" for token in vocabulary))

@@ -11,7 +11,12 @@ import pytest
 
 from helpers import configs
 from keras_bert_ref import heads, optimization
-from keras_bert_ref.checkpoints import conversion, huggingface, tf1
+from keras_bert_ref.checkpoints import (
+    conversion,
+    convert,
+    huggingface,
+    tf1,
+)
 from keras_bert_ref.checkpoints.pretrained import Pretrained
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.modeling import BertModel
@@ -165,7 +170,7 @@ def test_change_of_the_outputs_is_noticed(source):
 def test_source_with_another_config(source, tmp_path):
     config = dataclasses.replace(CONFIG, num_hidden_layers=3)
     config.to_json_file(str(source / "bert_config.json"))
-    message = "source lacks 16 weights of the encoder.*wants 3 layers"
+    message = "source lacks 16 weights of the encoder.*config has more layers"
     with pytest.raises(ValueError, match=message):
         conversion.convert(str(source), str(tmp_path / "target"))
 
@@ -208,3 +213,8 @@ def test_command(source, tmp_path):
     assert again.returncode == 1
     assert f"Error: {target} exists" in again.stderr
     assert "Traceback" not in again.stderr
+
+
+def test_formats_of_the_flag():
+    assert tuple(conversion.READERS) == tuple(conversion.WRITERS)
+    assert tuple(conversion.WRITERS) == convert.FORMATS

@@ -43,7 +43,9 @@ def test_missing_encoder_weights():
     made.source = "somewhere"
     for name in [n for n in made.tensors if "layer_1" in n]:
         del made.tensors[name]
-    message = "somewhere lacks 16 weights of the encoder.*wants 2 layers"
+    message = (
+        "somewhere lacks 16 weights of the encoder.*config has more layers"
+    )
     with pytest.raises(ValueError, match=message):
         made.build()
 
@@ -61,7 +63,7 @@ def test_wrong_shape_leaves_the_model_as_it_was():
     made = Pretrained.of(heads.BertClassifier(CONFIG, num_labels=3))
     model = heads.BertClassifier(CONFIG, num_labels=2)
     before = Pretrained.of(model).tensors
-    message = r"output_\w+ has the shape \[3.*wants \[2.*labels"
+    message = r"output_\w+ has the shape \[2.* and \[3.*labels"
     with pytest.raises(ValueError, match=message):
         made.fill(model)
     for name, value in Pretrained.of(model).tensors.items():

@@ -21,7 +21,7 @@ from keras_bert_ref.classifier import tasks as glue
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.records import batches
 from keras_bert_ref.tokenization import FullTokenizer
-from keras_bert_ref.training import loop, record, state
+from keras_bert_ref.training import loop, run_record, state, trials
 
 # Name, type, default, required: all flags of the original.
 ORIGINAL_FLAGS = """
@@ -155,7 +155,7 @@ def test_every_task(run_classifier, arguments, tmp_path, model_dir, name):
     assert results["global_step"] == 2
 
     task = glue.get_task(name)
-    written = record.read(str(out))
+    written = run_record.read(str(out))
     assert written["task"] == name
     assert tuple(written["labels"]) == task.labels
     assert written["flags"]["train_batch_size"] == 3
@@ -313,7 +313,7 @@ def test_trials(run_classifier, arguments, tmp_path):
     assert re.search(r"lr 0\.01 batch 3 epochs 1 +f1 +2( +[\d.]+){4}\n", table)
     for action in ("--do_eval", "--do_predict"):
         with pytest.raises(
-            ValueError, match="no model in .* its 2 trials; set"
+            ValueError, match="no model in .* its trials; set .* best of 2"
         ):
             runners.run(run_classifier, *arguments, *task, action)
     assert re.search(r"published, test: Base +f1 +88\.9\n", table)
@@ -459,7 +459,7 @@ def test_flagfiles(run_classifier):
         paths = re.findall(r"(--\w+)=\$", text)
         runners.parse(f"--flagfile={path}", *(f"{flag}=x" for flag in paths))
         assert flags.FLAGS.do_train and flags.FLAGS.do_eval
-        runs = run_classifier.body.plan_trials(commands.read_options())
+        runs = trials.plan_from_options(commands.read_options())
         task = glue.get_task(flags.FLAGS.task_name)
         if "base" in path.name and task.name != "XNLI":
             assert len(runs) == 4
@@ -488,12 +488,47 @@ def test_folder_of_a_released_model_can_be_evaluated(
     assert not (out / "run.json").exists()
 
 
+def write_own(tmp_path, labels) -> list[str]:
+    """A task of one's own; its flags."""
+    rows = "".join(f"a b\t{label}\n" for label in labels)
+    for name in ("train", "dev", "test"):
+        (tmp_path / f"{name}.tsv").write_text("text\tlabel\n" + rows)
+    return ["--task_name=tsv", f"--data_dir={tmp_path}"]
+
+
+def test_scores_are_not_taken_for_classes(run_classifier, arguments, tmp_path):
+    own = [*arguments, *write_own(tmp_path, [0.5, 1.5, 2.5])]
+    runners.run(run_classifier, *own, "--regression", "--do_train")
+    for action in ("--do_eval", "--do_predict", "--do_train"):
+        with pytest.raises(ValueError, match="trained with --regression=True"):
+            runners.run(run_classifier, *own, action)
+
+
+def test_record_is_of_what_was_trained(run_classifier, arguments, tmp_path):
+    """A finished run has nothing to train, whatever the flags say now."""
+    own = [*arguments, *write_own(tmp_path, "xyx"), "--do_train"]
+    runners.run(run_classifier, *own)
+    before = (tmp_path / "out" / "run.json").read_bytes()
+    runners.run(run_classifier, *own, "--learning_rate=0.5")
+    assert (tmp_path / "out" / "run.json").read_bytes() == before
+    assert b'"learning_rate": 0.01' in before
+
+
+@pytest.mark.slow
+def test_a_trials_folder_is_complete(run_classifier, arguments, tmp_path):
+    own = [*arguments, *write_own(tmp_path, "xyx"), "--do_train", "--do_eval"]
+    runners.run(run_classifier, *own, "--learning_rates=0.1,0.2")
+    folder = tmp_path / "out" / "lr_0.2"
+    model = heads.BertClassifier.from_checkpoint(str(folder), num_labels=2)
+    assert model.config.hidden_size == 8
+    for name in ("run.json", "vocab.txt", "labels.txt", "eval_results.txt"):
+        assert (folder / name).exists()
+
+
 def test_labels_are_written_once(
     run_classifier, arguments, tmp_path, monkeypatch
 ):
-    for name in ("train", "dev"):
-        text = "text\tlabel\na\tx\nb\ty\nc\tx\n"
-        (tmp_path / f"{name}.tsv").write_text(text)
+    own = write_own(tmp_path, "xyx")
     written = []
     write = classifier_data.replace
     monkeypatch.setattr(
@@ -501,8 +536,7 @@ def test_labels_are_written_once(
         "replace",
         lambda path, text: (written.append(path), write(path, text)),
     )
-    own = "--task_name=tsv", f"--data_dir={tmp_path}", "--do_train"
-    runners.run(run_classifier, *arguments, *own)
+    runners.run(run_classifier, *arguments, *own, "--do_train")
     assert written == [f"{tmp_path}/out/labels.txt"]
 
 
@@ -636,7 +670,7 @@ def test_killed_trials_resume(arguments, tmp_path):
     finally:
         undisturbed.kill()
         killed.kill()
-    assert "FINISHED before: trial_0" in log
+    assert "Already finished: trial_0" in log
     assert f"RESUMING from {trial}/model.ckpt-" in log
     assert first.stat().st_mtime_ns == time_of_first
     for k in range(2):

@@ -29,6 +29,8 @@ def pytest_testnodeready(node) -> None:
 
 def end_group_of_dead(pid: int) -> None:
     """Waits for a worker's end; if it was not a good one, ends its group."""
+    if not hasattr(os, "waitid"):  # as on older Pythons for macOS
+        return
     with contextlib.suppress(ChildProcessError, ProcessLookupError):
         # It stays a zombie, hence keeps its number, until xdist takes note.
         end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)

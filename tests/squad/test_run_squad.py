@@ -222,6 +222,11 @@ def test_training_and_prediction(run_squad, folder, version):
     num_questions = 14
     step = int(num_questions / 4 * 0.6)
     assert step == 2
+    written = read(folder, "run.json")
+    assert written["task"] == "squad"
+    is_v2 = written["flags"]["version_2_with_negative"]
+    assert is_v2 == (version == "v2")
+    assert (folder / "out" / "vocab.txt").exists()
     expected = predict_directly(folder, version, step)
     assert read(folder, "predictions.json") == expected.answers
     nbest = read(folder, "nbest_predictions.json")

@@ -74,7 +74,7 @@ def test_the_line(tmp_path, caplog):
         report(tmp_path, 0, [1, 5, 10])
     first, second, last = caplog.messages
     assert re.match(r"step 1/10: loss 1, [\d.e+]+ sequences/s, ", first)
-    assert first.endswith("compiled just now")
+    assert first.endswith("first step, with compilation")
     assert second.startswith("step 5/10: loss 0.2, ")
     assert second.endswith(" left")
     assert last.endswith(", 0 s left")

@@ -21,7 +21,9 @@ OPTIONS = Options(
         "log_steps": 100,
     }
 )
-SCALE = trials.Scale("Task", ("eval_accuracy",), {"eval_accuracy": "accuracy"})
+RANKING = trials.Ranking(
+    "Task", ("eval_accuracy",), {"eval_accuracy": "accuracy"}
+)
 
 
 def test_plan():
@@ -59,7 +61,7 @@ def run(tmp_path):
             return {"eval_accuracy": 0.1 * options.seed}, True
 
         planned = trials.plan_trials(options, {}, 2)
-        trials.compare(str(tmp_path), SCALE, planned, train_and_evaluate)
+        trials.compare(str(tmp_path), RANKING, planned, train_and_evaluate)
         return len(done)
 
     return run_two
@@ -109,9 +111,9 @@ def test_a_killed_write_costs_no_more_than_itself(run, tmp_path):
 def test_the_spread_of_one_is_not_shown(run, tmp_path):
     run()
     results = trials.read_results(str(tmp_path))
-    _, both = trials.format_table(SCALE, results).split("\n")
+    _, both = trials.format_table(RANKING, results).split("\n")
     assert both.split()[-5:] == ["2", "55.00", "7.07", "55.00", "60.00"]
-    _, one = trials.format_table(SCALE, results[:1]).split("\n")
+    _, one = trials.format_table(RANKING, results[:1]).split("\n")
     assert one.split()[-5:] == ["1", "50.00", "-", "50.00", "50.00"]
 
 
@@ -122,7 +124,7 @@ def test_nan_is_never_best(tmp_path):
     )
     best = trials.compare(
         str(tmp_path),
-        SCALE,
+        RANKING,
         planned,
         lambda options: ({"eval_accuracy": next(values)}, True),
     )

@@ -66,11 +66,19 @@ def write(
 ) -> None:
     """Leaves run.json and, where the run knows it, vocab.txt.
 
+    Call it when there is something to train, and not before: what a folder
+    holds was trained with the flags of its record.
+
     Args:
         task: what was trained, such as "pretraining", "MRPC" or "squad".
         labels: classes, in the order of the model's outputs.
     """
     flags = effective_flags(options)
+    before = read(output_dir)
+    for name in ("vocab_file", "do_lower_case"):
+        # A resumed run need not say again what is known.
+        if before and flags.get(name) is None:
+            flags[name] = before.get("flags", {}).get(name)
     record = {
         "task": task,
         "labels": list(labels),
@@ -80,7 +88,7 @@ def write(
         "versions": versions(),
     }
     files.replace_json(os.path.join(output_dir, RECORD_FILE), record)
-    vocab_file = flags.get("vocab_file")
+    vocab_file = getattr(options, "vocab_file", None)
     if vocab_file:
         path = os.path.join(output_dir, VOCAB_FILE)
         files.replace(path, files.read(vocab_file))

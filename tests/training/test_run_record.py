@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from helpers import runners
 from keras_bert_ref.commands import Options
-from keras_bert_ref.training import record
+from keras_bert_ref.training import run_record
 
 
 def make_options(tmp_path, **changes) -> Options:
@@ -27,9 +27,11 @@ def make_options(tmp_path, **changes) -> Options:
 
 def test_what_is_recorded(tmp_path):
     options = make_options(tmp_path)
-    record.write(options.output_dir, options, task="MRPC", labels=["0", "1"])
+    run_record.write(
+        options.output_dir, options, task="MRPC", labels=["0", "1"]
+    )
     written = json.loads((tmp_path / "out" / "run.json").read_text())
-    assert written == record.read(options.output_dir)
+    assert written == run_record.read(options.output_dir)
     assert written["task"] == "MRPC" and written["labels"] == ["0", "1"]
     assert written["do_lower_case"] is False
     assert written["max_seq_length"] == 32
@@ -46,13 +48,13 @@ def test_what_is_recorded(tmp_path):
 
 def test_a_vocabulary_that_is_not_known(tmp_path):
     options = make_options(tmp_path, vocab_file=None, do_lower_case=None)
-    record.write(options.output_dir, options, task="pretraining")
-    assert record.read(options.output_dir)["do_lower_case"] is None
+    run_record.write(options.output_dir, options, task="pretraining")
+    assert run_record.read(options.output_dir)["do_lower_case"] is None
     assert not (tmp_path / "out" / "vocab.txt").exists()
 
 
 def test_a_folder_without_a_record(tmp_path):
-    assert record.read(str(tmp_path)) is None
+    assert run_record.read(str(tmp_path)) is None
 
 
 def test_every_flag_without_effect_is_one():
@@ -62,4 +64,4 @@ def test_every_flag_without_effect_is_one():
         with runners.load_runner(name):
             for names in runners.shared_flags.GROUPS.values():
                 known |= set(names)
-    assert known > record.WITHOUT_EFFECT
+    assert known > run_record.WITHOUT_EFFECT
