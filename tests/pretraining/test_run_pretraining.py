@@ -311,8 +311,11 @@ def test_golden_two_replicas(tmp_path, start, shared_run):
     flags, expected = shared_run
     log = start(*flags, "--num_replicas=2").end_well()
     assert "Running on 2 replicas (mirrored: --num_replicas=2)" in log
-    for noise in ("Collective", "MirroredStrategy", "InitializeLog", "oneDNN"):
+    for noise in ("Collective", "MirroredStrategy", "oneDNN", "cuInit"):
         assert noise not in log
+    # There XLA tells of its first compilation, whatever the log level.
+    if not tf.__version__.startswith("2.19."):
+        assert "InitializeLog" not in log
     assert_losses(tmp_path / "out", expected)
 
 
