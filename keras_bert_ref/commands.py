@@ -17,7 +17,7 @@ import textwrap
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
@@ -238,7 +238,6 @@ def quiet_start(is_verbose: bool = False) -> Iterator[None]:
     if not child:
         os.close(writer)
         _pass_on(reader, stderr)
-        os._exit(0)
     os.close(reader)
     os.dup2(writer, 2)
     os.close(writer)
@@ -254,15 +253,21 @@ def quiet_start(is_verbose: bool = False) -> Iterator[None]:
         os.waitpid(child, 0)
 
 
-def _pass_on(reader: int, stderr: int) -> None:
-    """Passes lines on, but for noise, until there are no more."""
-    rest = b""
-    while data := os.read(reader, 1 << 16):
-        *lines, rest = (rest + data).split(b"\n")
-        for line in lines:
-            if not START_UP_NOISE.match(line.decode(errors="replace")):
-                os.write(stderr, line + b"\n")
-    os.write(stderr, rest)
+def _pass_on(reader: int, stderr: int) -> NoReturn:
+    """Passes lines on, but for noise, until there are no more; then ends this
+    process, whatever happens: the rest of the program is not its own."""
+    try:
+        # Ctrl-C reaches the whole group; the last words come after it.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        rest = b""
+        while data := os.read(reader, 1 << 16):
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                if not START_UP_NOISE.match(line.decode(errors="replace")):
+                    os.write(stderr, line + b"\n")
+        os.write(stderr, rest)
+    finally:
+        os._exit(0)
 
 
 def program_name() -> str:

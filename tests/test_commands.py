@@ -158,6 +158,32 @@ with commands.quiet_start():
     assert b"this CPU lacks AVX" in result.stderr
 
 
+def test_ctrl_c_ends_a_start_at_once(tmp_path):
+    """Nothing of the command runs on, in this process or the filter's."""
+    code = """
+import os, signal
+from keras_bert_ref import commands
+try:
+    with commands.quiet_start():
+        os.write(2, b"before\\n")
+        os.killpg(0, signal.SIGINT)
+        os.write(2, b"not reached\\n" * 2)
+finally:
+    print("ended", flush=True)
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        check=False,
+        text=True,
+        start_new_session=True,
+        timeout=120,
+    )
+    assert result.returncode == -signal.SIGINT
+    assert result.stdout == "ended\n"  # once, not by the filter too
+    assert result.stderr.startswith("before\n")
+
+
 @pytest.mark.parametrize(
     "words",
     [

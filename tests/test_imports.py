@@ -143,7 +143,6 @@ def test_order_of_imports_is_harmless(first):
     check = f"""
 import os
 import {first}
-before = dict(os.environ)
 import keras_bert_ref, tensorflow
 from keras_bert_ref import BertModel
 from tensorflow.python.util import _pywrap_util_port

@@ -48,7 +48,8 @@ INDENTS = {"initial_indent": "    ", "subsequent_indent": "    "}
 
 def main(options: Options, _words=()) -> None:
     start = time.perf_counter()
-    logging.set_verbosity(logging.WARNING)  # what it tells, it prints
+    if options.verbosity <= 0:
+        logging.set_verbosity(logging.WARNING)  # what it tells, it prints
     folder = options.output_dir
     os.makedirs(folder)
     copy_samples(folder)

