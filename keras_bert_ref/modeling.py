@@ -1,8 +1,8 @@
 """The BERT encoder (Devlin et al. 2019, section 3) as Keras 3 layers.
 
-Shapes: B batch, T tokens, N heads, H head size, D = N*H hidden. In [..., D]
-the dots are B, T or, where padding is left out (unpadding.py), the number of
-real tokens in the batch.
+Shapes: B batch, T tokens, N heads, H head size, D = N*H hidden, R tokens whose
+final vectors are read. In [..., D] the dots are B, T or, where padding is left
+out (unpadding.py), the number of real tokens in the batch.
 
 Layers are nested so that the path of each variable, below the name of the
 outermost model, is the variable's name in the original checkpoints, such as
@@ -10,7 +10,9 @@ bert/encoder/layer_0/attention/self/query/kernel. Layers know all their sizes
 from the config, hence `build` ignores the shape of the input.
 """
 
+import functools
 import math
+from collections.abc import Mapping
 
 import keras
 from keras import ops
@@ -24,6 +26,13 @@ from keras_bert_ref.unpadding import ALL_TOKENS, RealTokens
 MASK_BIAS = -10000.0
 LAYER_NORM_EPSILON = 1e-12
 
+
+BATCH_NAMES = ("input_ids", "input_mask", "segment_ids")
+# As Hugging Face calls them.
+FOREIGN_NAMES = {
+    "attention_mask": "input_mask",
+    "token_type_ids": "segment_ids",
+}
 
 ACTIVATION_FUNCTIONS = {
     "gelu": kernels.gelu,
@@ -40,9 +49,34 @@ def original_name(variable) -> str:
     That is its path from `bert/` on or, for variables of heads, its path
     below the name of the outermost model.
     """
-    if variable.path.startswith("bert/"):
+    if variable.path.startswith(("bert/", "bert_rtl/")):
         return variable.path
     return variable.path.split("/", 1)[-1]
+
+
+def check_batch(batch) -> None:
+    """Raises unless `batch` is a dictionary with our names.
+
+    Keys that nobody reads, such as labels, may be in it. Names that other
+    libraries give to mask and segments may not: nobody would read them.
+    """
+    if not isinstance(batch, Mapping):
+        raise ValueError(
+            f"A batch is a dictionary, got {type(batch).__name__}: call "
+            'model({"input_ids": ids, "input_mask": mask, "segment_ids": '
+            "segments}), each of the shape [batch, tokens]."
+        )
+    for name, ours in FOREIGN_NAMES.items():
+        if name in batch:
+            raise ValueError(
+                f"A batch has the key {name}, which is called {ours} here; "
+                f"write batch[{ours!r}] = batch.pop({name!r})."
+            )
+    if "input_ids" not in batch:
+        raise ValueError(
+            "A batch needs the key input_ids; it has "
+            f"{', '.join(sorted(batch)) or 'no keys'}."
+        )
 
 
 def truncated_normal(stddev: float) -> keras.initializers.Initializer:
@@ -57,10 +91,32 @@ class Dense(keras.layers.Dense):
     kernel for each of them before it sums these.
     """
 
+    def __init__(self, units: int, activation=None, **kwargs):
+        super().__init__(units, **kwargs)
+        self.function = activation
+
     def call(self, inputs, training=None):
         rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
         y = super().call(rows, training=training)
+        if self.function is not None:
+            function = self.function
+            if not training:
+                function = kernels.WITHIN_MATMUL.get(function, function)
+            y = function(y)
         return ops.reshape(y, (*ops.shape(inputs)[:-1], self.units))
+
+
+class Dropout(keras.layers.Dropout):
+    """Dropout whose random numbers have 16 bits each instead of 32.
+
+    They are what dropout spends most of its time on. The rate is within
+    1 / 2^17 of what was asked for.
+    """
+
+    def call(self, inputs, training=False):
+        if not training or not self.rate:
+            return inputs
+        return kernels.dropout(inputs, self.rate, self.seed_generator.next())
 
 
 class Parent:
@@ -96,7 +152,7 @@ class Parent:
         return layer_norm
 
     def add_dropout(self, rate):
-        return keras.layers.Dropout(rate, dtype=self.dtype_policy)
+        return Dropout(rate, dtype=self.dtype_policy)
 
 
 class BertLayer(Parent, keras.layers.Layer):
@@ -134,6 +190,7 @@ class Embeddings(BertLayer):
     Call arguments:
         input_ids: int [B, T].
         segment_ids: int [B, T].
+        position_ids: int [B, T]. None: 0, 1, 2, ... in each row.
         tokens: which tokens are kept: ALL_TOKENS or RealTokens.
 
     Returns:
@@ -152,7 +209,14 @@ class Embeddings(BertLayer):
         self.layer_norm = self.add_layer_norm()
         self.dropout = self.add_dropout(config.hidden_dropout_prob)
 
-    def call(self, input_ids, segment_ids, tokens=ALL_TOKENS, training=False):
+    def call(
+        self,
+        input_ids,
+        segment_ids,
+        position_ids=None,
+        tokens=ALL_TOKENS,
+        training=False,
+    ):
         length = ops.shape(input_ids)[1]
         x = ops.take(self.word_embeddings, input_ids, axis=0)  # [B, T, D]
         # A matmul with one-hot rows rather than a look-up, as in the
@@ -161,7 +225,13 @@ class Embeddings(BertLayer):
             segment_ids, self.config.type_vocab_size, dtype=x.dtype
         )
         x += ops.matmul(segments, self.token_type_embeddings)
-        x += self.position_embeddings[:length]
+        if position_ids is None:
+            x += self.position_embeddings[:length]
+        else:
+            x += ops.cast(
+                kernels.take_rows(self.position_embeddings, position_ids),
+                x.dtype,
+            )
         x = self.layer_norm(tokens.pack(x))
         return self.dropout(x, training=training)
 
@@ -181,11 +251,16 @@ class SelfAttention(BertLayer):
     Call arguments:
         x: float [..., D].
         mask_bias: float [B, 1, 1, T]; 0 for real keys, MASK_BIAS for padding.
-            None: all keys are real.
+            Or [B, 1, T, T], where queries see different keys. None: every
+            query sees every key.
         tokens: where the tokens of x belong: ALL_TOKENS or RealTokens.
+        rows: float [B, R, D], the tokens of x that attend to all of x; then R
+            takes the place of T queries everywhere. None: all of them do.
 
     Returns:
-        float [..., D] and the attention probabilities, float [B, N, T, T].
+        float [..., D], or [B, R, D]; and a dictionary:
+            probs: the attention probabilities, float [B, N, T, T].
+            queries, keys: float [B, N, T, H].
     """
 
     def build(self, input_shape=None):
@@ -197,8 +272,16 @@ class SelfAttention(BertLayer):
             self.config.attention_probs_dropout_prob
         )
 
-    def call(self, x, mask_bias=None, tokens=ALL_TOKENS, training=False):
-        q = self._split_heads(tokens.unpack(self.query(x)))  # [B, N, T, H]
+    def call(
+        self,
+        x,
+        mask_bias=None,
+        tokens=ALL_TOKENS,
+        rows=None,
+        training=False,
+    ):
+        rows, kept = (x, tokens) if rows is None else (rows, ALL_TOKENS)
+        q = self._split_heads(kept.unpack(self.query(rows)))  # [B, N, T, H]
         k = self._split_heads(tokens.unpack(self.key(x)))  # [B, N, T, H]
         v = self._split_heads(tokens.unpack(self.value(x)))  # [B, N, T, H]
         scores = ops.einsum("bnth,bnsh->bnts", q, k)  # [B, N, T, T]
@@ -209,7 +292,8 @@ class SelfAttention(BertLayer):
         probs = ops.softmax(scores, axis=-1)
         dropped = self.dropout(probs, training=training)
         context = ops.einsum("bnts,bnsh->bnth", dropped, v)
-        return tokens.pack(self._merge_heads(context)), probs
+        context = kept.pack(self._merge_heads(context))
+        return context, {"probs": probs, "queries": q, "keys": k}
 
     def _split_heads(self, x):
         heads = self.config.num_attention_heads
@@ -258,9 +342,11 @@ class Block(BertLayer):
     Call arguments:
         x: float [..., D].
         mask_bias, tokens: see SelfAttention.
+        read_positions: int [B, R]. Compute the output of these tokens only;
+            as keys and values, all tokens of x take part. None: of all.
 
     Returns:
-        float [..., D] and the attention probabilities, float [B, N, T, T].
+        float [..., D], or [B, R, D]; and a dictionary, see SelfAttention.
     """
 
     def build(self, input_shape=None):
@@ -280,13 +366,34 @@ class Block(BertLayer):
             ResidualOutput, "output", input_size=inner
         )
 
-    def call(self, x, mask_bias=None, tokens=ALL_TOKENS, training=False):
-        context, probs = self.attention(
-            x, mask_bias, tokens=tokens, training=training
+    def call(
+        self,
+        x,
+        mask_bias=None,
+        tokens=ALL_TOKENS,
+        read_positions=None,
+        training=False,
+    ):
+        rows = None
+        if read_positions is not None:
+            rows = tokens.read(x, read_positions)  # [B, R, D]
+            mask_bias = read_mask_bias(mask_bias, read_positions)
+        context, attention = self.attention(
+            x, mask_bias, tokens=tokens, rows=rows, training=training
         )
+        x = x if rows is None else rows
         x = self.attention_output(context, x, training=training)
         x = self.output_(self.intermediate(x), x, training=training)
-        return x, probs
+        return x, attention
+
+
+def read_mask_bias(mask_bias, positions):
+    """The bias of the queries at positions [B, R]: [B, 1, R, T], or [B, 1, 1,
+    T] if it is the same for all queries."""
+    if mask_bias is None or mask_bias.shape[2] == 1:
+        return mask_bias
+    rows = ops.expand_dims(ops.expand_dims(positions, 1), -1)  # [B, 1, R, 1]
+    return ops.take_along_axis(mask_bias, rows, axis=2)
 
 
 class Encoder(BertLayer):
@@ -295,10 +402,13 @@ class Encoder(BertLayer):
     Call arguments:
         x: float [..., D].
         mask_bias, tokens: see SelfAttention.
+        read_positions: int [B, R]. The tokens that the last block computes,
+            see Block. None: all.
 
     Returns:
-        The outputs of all blocks, first to last, each float [..., D]; and
-        their attention probabilities, each float [B, N, T, T].
+        The outputs of all blocks, first to last, each float [..., D], but of
+        the last [B, R, D] if there are read_positions; and for each block a
+        dictionary, see SelfAttention.
     """
 
     def build(self, input_shape=None):
@@ -307,17 +417,31 @@ class Encoder(BertLayer):
             for i in range(self.config.num_hidden_layers)
         ]
 
-    def call(self, x, mask_bias=None, tokens=ALL_TOKENS, training=False):
-        all_layers, all_probs = [], []
+    def call(
+        self,
+        x,
+        mask_bias=None,
+        tokens=ALL_TOKENS,
+        read_positions=None,
+        training=False,
+    ):
+        all_layers, all_attention = [], []
         for block in self.blocks:
-            x, probs = block(x, mask_bias, tokens=tokens, training=training)
+            is_last = block is self.blocks[-1]
+            x, attention = block(
+                x,
+                mask_bias,
+                tokens=tokens,
+                read_positions=read_positions if is_last else None,
+                training=training,
+            )
             all_layers.append(x)
-            all_probs.append(probs)
-        return all_layers, all_probs
+            all_attention.append(attention)
+        return all_layers, all_attention
 
 
 class Pooler(BertLayer):
-    """A dense tanh layer on the first token, [CLS]: float [B, D]."""
+    """A dense tanh layer on the first token: float [B, D]."""
 
     def build(self, input_shape=None):
         size = self.config.hidden_size
@@ -355,6 +479,37 @@ class BertNetwork(Parent, keras.Model):
         tf1.load(model, prefix)
         return model
 
+    def export(
+        self,
+        filepath,
+        format="tf_saved_model",
+        verbose=None,
+        input_signature=None,
+        **kwargs,
+    ):
+        """Keras' `export`; it takes batches unless a signature is given."""
+        if not self.built:
+            self.build()
+        super().export(
+            filepath,
+            format,
+            verbose,
+            input_signature or [self.batch_signature()],
+            **kwargs,
+        )
+
+    def batch_signature(self) -> dict:
+        """What a batch holds, with any number of sequences and tokens."""
+        return {
+            name: keras.InputSpec(shape=(None, None), dtype="int32", name=name)
+            for name in BATCH_NAMES
+        }
+
+    def load_weights(self, filepath, skip_mismatch=False, **kwargs):
+        if not self.built:
+            self.build()
+        return super().load_weights(filepath, skip_mismatch, **kwargs)
+
     def get_config(self):
         return {
             **super().get_config(),
@@ -384,24 +539,42 @@ class BertModel(BertNetwork):
         name: keep "bert": the names of the variables begin with it.
 
     Call arguments:
-        input_ids: int [B, T], T at most max_position_embeddings.
+        input_ids: int [B, T], T at most max_position_embeddings; or a batch,
+            a dictionary with this key and, where needed, the next four.
         input_mask: int [B, T]; 1 real, 0 padding. None: no padding.
         segment_ids: int [B, T]; 0 first, 1 second segment. None: all first.
+        position_ids: int [B, T]. None: 0, 1, 2, ... in each row.
+        sequence_ids: int [B, T]. Of rows that hold several sequences: tokens
+            attend to those with the same number. None: to all.
         return_attention_probs: bool. Adds `attention_probs` to the result.
         skip_padding: bool. Spend no work on padding. Real tokens come out the
             same; what stands at padding is of no use.
+        read_positions: int [B, R]. Positions of real tokens, or of the first,
+            that are read from the last block, which then spends no work on
+            others. The pooler takes the first of them in place of [CLS].
+        return_queries_and_keys: bool. Adds `queries` and `keys`.
 
     Returns:
         A dictionary:
             sequence_output: float [B, T, D], the output of the last block.
-            pooled_output: float [B, D].
+            pooled_output: float [B, D], of [CLS], or of the last token if the
+                model reads from left to right.
             all_encoder_layers: list of float [B, T, D], one a block.
             embedding_output: float [B, T, D], the input of the first block.
             attention_probs: list of float [B, N, T, T], one a block.
+            queries, keys: lists of float [B, N, T, H], one a block.
+        With read_positions, `read_output`, float [B, R, D], takes the place
+        of sequence_output and all_encoder_layers; and the last block has R
+        queries instead of T.
     """
 
     def __init__(self, config: BertConfig, name: str = "bert", **kwargs):
         super().__init__(config, name=name, **kwargs)
+        if config.direction == "ltr+rtl":
+            raise ValueError(
+                "A BertModel is one encoder, but directionality=ltr+rtl has "
+                "two; use a model with a head, or one of the two alone."
+            )
 
     def build(self, input_shape=None):
         self.embeddings = self.add_child(Embeddings, "embeddings")
@@ -413,37 +586,97 @@ class BertModel(BertNetwork):
         input_ids,
         input_mask=None,
         segment_ids=None,
+        position_ids=None,
+        sequence_ids=None,
         training=False,
         return_attention_probs=False,
         skip_padding=False,
+        read_positions=None,
+        return_queries_and_keys=False,
     ):
+        if isinstance(input_ids, Mapping):
+            batch = input_ids
+            check_batch(batch)
+            input_ids, input_mask, segment_ids = map(batch.get, BATCH_NAMES)
+            position_ids = batch.get("position_ids", position_ids)
+            sequence_ids = batch.get("sequence_ids", sequence_ids)
         self._check_length(input_ids)
         if segment_ids is None:
             segment_ids = ops.zeros_like(input_ids)
-        mask_bias = None
-        if input_mask is not None:
-            padding = 1.0 - ops.cast(input_mask, self.variable_dtype)
-            mask_bias = padding[:, None, None, :] * MASK_BIAS  # [B, 1, 1, T]
+        mask_bias = self._mask_bias(input_ids, input_mask, sequence_ids)
         if skip_padding and input_mask is not None:
             tokens = RealTokens(input_mask)
         else:
             tokens = ALL_TOKENS
         embedded = self.embeddings(
-            input_ids, segment_ids, tokens=tokens, training=training
+            input_ids,
+            segment_ids,
+            position_ids=position_ids,
+            tokens=tokens,
+            training=training,
         )
-        all_layers, all_probs = self.encoder(
-            embedded, mask_bias, tokens=tokens, training=training
+        all_layers, all_attention = self.encoder(
+            embedded,
+            mask_bias,
+            tokens=tokens,
+            read_positions=read_positions,
+            training=training,
         )
-        all_layers = [tokens.unpack(x) for x in all_layers]
-        outputs = {
-            "sequence_output": all_layers[-1],
-            "pooled_output": self.pooler(all_layers[-1]),
-            "all_encoder_layers": all_layers,
-            "embedding_output": tokens.unpack(embedded),
-        }
+        if read_positions is None:
+            all_layers = [tokens.unpack(x) for x in all_layers]
+            outputs = {
+                "sequence_output": all_layers[-1],
+                "all_encoder_layers": all_layers,
+            }
+        else:
+            outputs = {"read_output": all_layers[-1]}
+        x = all_layers[-1]
+        if read_positions is None and self.config.direction == "ltr":
+            place = pooled_positions(self.config, input_ids, input_mask)
+            x = ALL_TOKENS.read(x, place)
+        outputs["pooled_output"] = self.pooler(x)
+        outputs["embedding_output"] = tokens.unpack(embedded)
         if return_attention_probs:
-            outputs["attention_probs"] = all_probs
+            outputs["attention_probs"] = [a["probs"] for a in all_attention]
+        if return_queries_and_keys:
+            outputs["queries"] = [a["queries"] for a in all_attention]
+            outputs["keys"] = [a["keys"] for a in all_attention]
         return outputs
+
+    def _mask_bias(self, input_ids, input_mask, sequence_ids):
+        """What attention adds to its scores: float [B, 1, 1, T], or [B, 1, T,
+        T] where queries see different keys; None if all see all."""
+        hidden = []  # true where a query does not see a key
+        if input_mask is not None:
+            padding = 1.0 - ops.cast(input_mask, self.variable_dtype)
+            hidden.append(ops.expand_dims(ops.expand_dims(padding, 1), 1))
+        if sequence_ids is not None:
+            queries = ops.expand_dims(ops.expand_dims(sequence_ids, 1), -1)
+            keys = ops.expand_dims(ops.expand_dims(sequence_ids, 1), 1)
+            hidden.append(ops.cast(queries != keys, self.variable_dtype))
+        if self.config.direction != "bidi":
+            places = ops.arange(ops.shape(input_ids)[1])
+            keys, queries = places[None, :], ops.expand_dims(places, -1)
+            if self.config.direction == "ltr":
+                is_ahead = keys > queries
+            else:
+                is_ahead = keys < queries
+            is_ahead = ops.cast(is_ahead, self.variable_dtype)  # [T, T]
+            hidden.append(ops.expand_dims(ops.expand_dims(is_ahead, 0), 0))
+        if not hidden:
+            return None
+        return functools.reduce(ops.maximum, hidden) * MASK_BIAS
+
+    def export(self, filepath, *args, **kwargs):
+        """Keras' `export`: batches in, `sequence_output` and `pooled_output`
+        out, as a SavedModel has no lists of tensors."""
+        inputs = {
+            name: keras.Input(spec.shape[1:], name=name, dtype=spec.dtype)
+            for name, spec in self.batch_signature().items()
+        }
+        outputs = self(inputs)
+        kept = {n: outputs[n] for n in ("sequence_output", "pooled_output")}
+        keras.Model(inputs, kept).export(filepath, *args, **kwargs)
 
     def _check_length(self, input_ids):
         if len(input_ids.shape) != 2:
@@ -459,3 +692,23 @@ class BertModel(BertNetwork):
                 f"max_position_embeddings={limit}; cut the sequences or use a "
                 "model with more positions."
             )
+
+
+def pooled_positions(config: BertConfig, input_ids, input_mask=None):
+    """Where the token stands that is pooled: int [B, 1].
+
+    It is [CLS], unless the model reads from left to right: then [CLS] has
+    seen nothing but itself, and the last token all others.
+    """
+    if config.direction != "ltr":
+        return ops.zeros_like(input_ids[:, :1], dtype="int32")
+    if input_mask is None:
+        input_mask = ops.ones_like(input_ids)
+    return last_positions(input_mask)
+
+
+def last_positions(input_mask):
+    """Where the last real token stands: int [B, 1]."""
+    mask = ops.cast(input_mask, "int32")
+    places = mask * ops.arange(ops.shape(mask)[1], dtype="int32")
+    return ops.max(places, axis=1, keepdims=True)

@@ -1,5 +1,6 @@
 """The original's optimizer: Adam with weight decay and a warm-up schedule."""
 
+import math
 import re
 
 import keras
@@ -19,6 +20,13 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     During the warm-up another line, rising from zero, takes its place; so the
     first step has rate 0, and where the warm-up ends the rate drops a little,
     to the falling line.
+
+    Args:
+        init_lr: float. The rate that the warm-up rises to.
+        num_train_steps: int. Where the rate is zero again.
+        num_warmup_steps: int. Steps of the rising line.
+        power: float. The falling line, as a share of init_lr, is raised to
+            it: 1 in the original, 0.5 in NVIDIA's runs with LAMB.
     """
 
     def __init__(
@@ -26,7 +34,12 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         init_lr: float,
         num_train_steps: int,
         num_warmup_steps: int | None = 0,
+        power: float = 1.0,
     ):
+        if not 0 < init_lr < float("inf"):
+            raise ValueError(
+                f"A learning rate is finite and above 0, but init_lr={init_lr}."
+            )
         if num_train_steps < 1:
             raise ValueError(
                 f"num_train_steps={num_train_steps}: a schedule needs at "
@@ -35,11 +48,15 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.init_lr = init_lr
         self.num_train_steps = num_train_steps
         self.num_warmup_steps = num_warmup_steps or 0
+        self.power = power
 
     def __call__(self, step):
         step = tf.cast(step, tf.float32)
         share_done = tf.minimum(step / self.num_train_steps, 1.0)
-        falling = self.init_lr * (1.0 - share_done)
+        share_left = 1.0 - share_done
+        if self.power != 1.0:
+            share_left **= self.power
+        falling = self.init_lr * share_left
         if not self.num_warmup_steps:
             return falling
         rising = self.init_lr * (step / self.num_warmup_steps)
@@ -50,12 +67,13 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
             "init_lr": self.init_lr,
             "num_train_steps": self.num_train_steps,
             "num_warmup_steps": self.num_warmup_steps,
+            "power": self.power,
         }
 
 
 @keras.saving.register_keras_serializable("keras_bert_ref")
 class AdamWeightDecay(keras.optimizers.Optimizer):
-    """Adam without bias correction; decay is added to the update itself.
+    """Adam whose weight decay is added to the update itself.
 
     With `compile` and `fit`, or wherever `apply` (`apply_gradients`) is
     called, gradients are summed over the replicas, then clipped to a global
@@ -68,6 +86,9 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         exclude_from_weight_decay: regular expressions; a variable whose
             original name matches one anywhere does not decay.
         clip_norm: float or None. Global norm that `apply` clips to.
+        bias_correction: bool. Divide both averages by the share of gradients
+            in them, which is small in the first steps: they start from zero.
+            The original does not.
     """
 
     def __init__(
@@ -79,6 +100,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         epsilon: float = 1e-6,
         exclude_from_weight_decay=NO_DECAY,
         clip_norm: float | None = CLIP_NORM,
+        bias_correction: bool = False,
         name: str = "adam_weight_decay",
     ):
         super().__init__(learning_rate=learning_rate, name=name)
@@ -88,6 +110,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         self.epsilon = epsilon
         self.exclude_from_weight_decay = tuple(exclude_from_weight_decay)
         self.clip_norm = clip_norm
+        self.bias_correction = bias_correction
 
     def build(self, variables):
         if self.built:
@@ -118,40 +141,57 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             grads,
             variables,
             tf.cast(self.learning_rate, tf.float32),
+            self._gradient_shares(),
             is_valid,
         )
         self.iterations.assign_add(1)
 
-    def _update_on_every_device(
-        self, strategy, grads, variables, learning_rate, is_valid
-    ):
-        def update(variable, grad, learning_rate, is_valid):
-            self.update_step(grad, variable, learning_rate, is_valid)
+    def _gradient_shares(self):
+        """How much of each average is gradients, after this step: 1 - beta^t;
+        None without bias correction."""
+        if not self.bias_correction:
+            return None
+        t = tf.cast(self.iterations + 1, tf.float32)
+        # expm1 keeps the digits that 1 - 0.999 loses.
+        return [
+            -tf.math.expm1(t * math.log(beta))
+            for beta in (self.beta_1, self.beta_2)
+        ]
+
+    def _update_on_every_device(self, strategy, grads, variables, *numbers):
+        def update(variable, grad, *numbers):
+            self.update_step(grad, variable, *numbers)
 
         for grad, variable in zip(grads, variables, strict=True):
             if grad is not None:
                 strategy.extended.update(
                     variable.value,
                     update,
-                    args=(grad, learning_rate, is_valid),
+                    args=(grad, *numbers),
                     group=False,
                 )
 
-    def update_step(self, gradient, variable, learning_rate, is_valid=None):
+    def update_step(
+        self, gradient, variable, learning_rate, shares=None, is_valid=None
+    ):
         index = self._get_variable_index(variable)
         m, v = self.adam_m[index], self.adam_v[index]
-        does_decay = self.does_decay(self._trainable_variables[index])
+        original = self._trainable_variables[index]
         m_next, v_next, weight_next = adam_update(
             tf.convert_to_tensor(gradient),  # sums the rows of a look-up
             tf.convert_to_tensor(m),
             tf.convert_to_tensor(v),
             tf.convert_to_tensor(variable),
             learning_rate,
+            shares,
             is_valid,
             beta_1=self.beta_1,
             beta_2=self.beta_2,
             epsilon=self.epsilon,
-            decay_rate=self.weight_decay_rate if does_decay else 0.0,
+            decay_rate=(
+                self.weight_decay_rate if self.does_decay(original) else 0.0
+            ),
+            find_ratio=self.find_ratio(original),
         )
         self.assign(m, m_next)
         self.assign(v, v_next)
@@ -164,6 +204,11 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             re.search(pattern, name)
             for pattern in self.exclude_from_weight_decay
         )
+
+    def find_ratio(self, variable):
+        """Which function, if any, gives the ratio that scales the updates of
+        this variable; see lamb.py. Adam has none."""
+        return None
 
     def slots(self) -> dict:
         """Adam's two averages of each variable, under the original's names."""
@@ -189,6 +234,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             "epsilon": self.epsilon,
             "exclude_from_weight_decay": self.exclude_from_weight_decay,
             "clip_norm": self.clip_norm,
+            "bias_correction": self.bias_correction,
         }
 
 
@@ -200,19 +246,29 @@ def adam_update(
     v,
     weight,
     learning_rate,
+    shares,
     is_valid,
     beta_1: float,
     beta_2: float,
     epsilon: float,
     decay_rate: float,
+    find_ratio=None,
 ):
     """One step of Adam: both averages and the weight after it.
 
-    They stay as they are where `is_valid` is given and false.
+    Args:
+        shares: what bias correction divides m and v by; None: nothing.
+        is_valid: where it is given and false, all three stay as they are.
+        find_ratio: weight, update -> what the update is multiplied by.
     """
     m_next = beta_1 * m + (1.0 - beta_1) * gradient
     v_next = beta_2 * v + (1.0 - beta_2) * gradient * gradient
-    update = m_next / (tf.sqrt(v_next) + epsilon) + decay_rate * weight
+    m_hat, v_hat = m_next, v_next
+    if shares is not None:
+        m_hat, v_hat = m_next / shares[0], v_next / shares[1]
+    update = m_hat / (tf.sqrt(v_hat) + epsilon) + decay_rate * weight
+    if find_ratio is not None:
+        update *= find_ratio(weight, update)
     weight_next = weight - learning_rate * update
     if is_valid is None:
         return m_next, v_next, weight_next

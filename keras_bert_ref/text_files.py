@@ -17,15 +17,21 @@ class Block(NamedTuple):
 
     def decode(self) -> str:
         """The text; raises with file and line where it is not UTF-8."""
-        try:
-            return self.text.decode()
-        except UnicodeDecodeError as error:
-            line = self.first_line + self.text.count(b"\n", 0, error.start)
-            raise ValueError(
-                f"Text must be UTF-8, but line {line} of {self.path} is not "
-                f"(byte {self.text[error.start]:#x}: {error.reason}); convert "
-                "the file, for example with iconv."
-            ) from None
+        return decode(self.text, self.path, self.first_line)
+
+
+def decode(text: bytes, path: str, first_line: int) -> str:
+    """Text of a file, from some line on; raises with file and line where it
+    is not UTF-8."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        line = first_line + text.count(b"\n", 0, error.start)
+        raise ValueError(
+            f"Text must be UTF-8, but line {line} of {path} is not "
+            f"(byte {text[error.start]:#x}: {error.reason}); convert "
+            "the file, for example with iconv."
+        ) from None
 
 
 def find_files(patterns: str) -> list[str]:

@@ -24,7 +24,7 @@ VocabFile = str | os.PathLike | Iterable[str | bytes]
 # and padding is always id 0, so those two are merely warned about.
 REQUIRED_TOKENS = ("[UNK]", "[CLS]", "[SEP]")
 
-_CJK_IDEOGRAPHS = (
+CJK_IDEOGRAPHS = (
     range(0x4E00, 0xA000),
     range(0x3400, 0x4DC0),
     range(0x20000, 0x2A6E0),
@@ -73,19 +73,19 @@ class _CharacterTable(dict):
         return value
 
 
-def _clean(char: str) -> str:
+def clean(char: str) -> str:
     """Drops control characters, unifies spaces, isolates CJK ideographs."""
     category = unicodedata.category(char)
     if char in "\t\n\r" or category == "Zs":
         return " "
     if char in "\0\ufffd" or category in ("Cc", "Cf"):
         return ""
-    if any(ord(char) in block for block in _CJK_IDEOGRAPHS):
+    if any(ord(char) in block for block in CJK_IDEOGRAPHS):
         return f" {char} "
     return char
 
 
-def _isolate_punctuation(char: str) -> str:
+def isolate_punctuation(char: str) -> str:
     """Puts spaces around punctuation and every other ASCII symbol."""
     is_ascii_symbol = "!" <= char <= "~" and not char.isalnum()
     if is_ascii_symbol or unicodedata.category(char).startswith("P"):
@@ -93,16 +93,16 @@ def _isolate_punctuation(char: str) -> str:
     return char
 
 
-def _strip_accent(char: str) -> str:
-    """Drops combining marks; `_isolate_punctuation` for all else."""
+def strip_accent(char: str) -> str:
+    """Drops combining marks; `isolate_punctuation` for all else."""
     if unicodedata.category(char) == "Mn":
         return ""
-    return _isolate_punctuation(char)
+    return isolate_punctuation(char)
 
 
-_CLEAN = _CharacterTable(_clean)
-_ISOLATE_PUNCTUATION = _CharacterTable(_isolate_punctuation)
-_STRIP_ACCENTS = _CharacterTable(_strip_accent)
+_CLEAN = _CharacterTable(clean)
+_ISOLATE_PUNCTUATION = _CharacterTable(isolate_punctuation)
+_STRIP_ACCENTS = _CharacterTable(strip_accent)
 
 
 class BasicTokenizer:
@@ -197,25 +197,55 @@ class FullTokenizer:
     """From text to WordPiece tokens and their ids.
 
     Args:
-        vocab_file: path of a local vocabulary file, or its lines.
+        vocab_file: path of a local vocabulary file, or of the folder that
+            has it as vocab.txt; or its lines.
         do_lower_case: bool. Must fit the model: see
             `validate_case_matches_checkpoint`.
+
+    Call arguments: those of `sentence_pairs.make_batch`, which it returns.
     """
 
     def __init__(self, vocab_file: VocabFile, do_lower_case: bool = True):
+        is_path = isinstance(vocab_file, str | os.PathLike)
+        if is_path and os.path.isdir(vocab_file):
+            vocab_file = os.path.join(vocab_file, "vocab.txt")
         self.vocab = load_vocab(vocab_file)
         self.inv_vocab = {index: token for token, index in self.vocab.items()}
         self.basic_tokenizer = BasicTokenizer(do_lower_case)
         self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
         self._reset_caches()
 
+    def __call__(self, texts, pairs=None, **kwargs) -> dict:
+        """Makes a batch for a model; see `sentence_pairs.make_batch`."""
+        from keras_bert_ref.sentence_pairs import make_batch
+
+        return make_batch(self, texts, pairs, **kwargs)
+
     def tokenize(self, text: str | bytes) -> list[str]:
         """Returns the tokens of `text`, all of them in the vocabulary."""
         return list(map(self.inv_vocab.__getitem__, self.encode(text)))
 
-    def encode(self, text: str | bytes) -> list[int]:
-        """Returns the ids of the tokens of `text`."""
+    def decode(self, ids: Iterable[int]) -> str:
+        """Returns ids as text: pieces joined, [CLS], [SEP], [PAD] left out.
+
+        What the tokenizer dropped, case and spaces for instance, stays lost.
+        """
+        tokens = self.convert_ids_to_tokens(map(int, ids))
+        framing = ("[CLS]", "[SEP]", "[PAD]")
+        kept = (token for token in tokens if token not in framing)
+        return " ".join(kept).replace(" ##", "")
+
+    def encode(self, text: str | bytes, keep_mask: bool = False) -> list[int]:
+        """Returns the ids of the tokens of `text`.
+
+        Args:
+            keep_mask: bool. [MASK] in the text is the mask, not three words.
+        """
         text = convert_to_unicode(text)
+        if keep_mask:
+            first, *others = map(self.encode, text.split("[MASK]"))
+            mask = self.convert_tokens_to_ids(["[MASK]"]) if others else []
+            return list(_join([first, *(mask + part for part in others)]))
         # isprintable() is a quick look that settles it for most texts.
         if not text.isprintable() and _DROPPED_SPACES.search(text):
             text = text.translate(_CLEAN)
@@ -275,7 +305,8 @@ def load_vocab(vocab_file: VocabFile) -> dict[str, int]:
     Lines end at LF only and are stripped. Of duplicates the last id wins,
     but the first one's place in the order stays; a blank entry is legal.
     """
-    name, lines = "the vocabulary", vocab_file
+    name = getattr(vocab_file, "name", "the vocabulary")
+    lines = vocab_file
     if isinstance(vocab_file, str | os.PathLike):
         name = os.fspath(vocab_file)
         with open(name, "rb") as file:

@@ -1,6 +1,6 @@
 """Leaving padding out of the encoder.
 
-Shapes: B batch, T tokens, D hidden, M tokens that are kept.
+Shapes: B batch, T tokens, D hidden, M tokens that are kept, R rows to read.
 
 All of the encoder but attention treats each token by itself, so it need not
 see padding. `pack` puts the tokens that are kept below each other; attention,
@@ -31,6 +31,10 @@ class AllTokens:
 
     def unpack(self, x):
         return x
+
+    def read(self, x, positions):
+        """[B, T, D] at positions [B, R] -> [B, R, D]."""
+        return tf.gather(x, positions, batch_dims=1)
 
 
 # What layers take unless told otherwise.
@@ -87,3 +91,24 @@ class RealTokens:
         shape = tf.concat([self.shape, [x.shape[-1]]], axis=0)
         y = tf.reshape(gather(x), shape)
         return tf.ensure_shape(y, (None, None, x.shape[-1]))
+
+    def read(self, x, positions):
+        """[M, D] at positions [B, R] -> [B, R, D].
+
+        A position that stands twice gets the gradients of both. Positions
+        are those of kept tokens.
+        """
+        sources = tf.gather(
+            tf.reshape(self.sources, self.shape), positions, batch_dims=1
+        )  # [B, R]
+
+        @tf.custom_gradient
+        def gather(x):
+            def backward(d_y):
+                return tf.math.unsorted_segment_sum(
+                    d_y, sources, num_segments=tf.shape(x)[0]
+                )
+
+            return tf.gather(x, sources), backward
+
+        return gather(x)

@@ -1,19 +1,29 @@
 """What all commands share: help, flags, logs, errors."""
 
+import itertools
 import os
 import re
 import signal
 import subprocess
 import sys
 
+import absl.flags
 import pytest
 
 from helpers import runners
-from keras_bert_ref import commands, flags
-from keras_bert_ref.commands import Interrupted
+from keras_bert_ref import commands, files, flags
+from keras_bert_ref.tokenization import load_vocab
 
+OF_THE_ORIGINAL = {
+    "create_pretraining_data",
+    "run_pretraining",
+    "run_classifier",
+    "run_squad",
+    "extract_features",
+}
 COMMANDS = {
     **{name: [f"{name}.py"] for name in runners.FLAG_MODULES},
+    "export": ["-m", "keras_bert_ref.export"],
     "vocabulary": ["-m", "keras_bert_ref.vocabulary"],
     "convert": ["-m", "keras_bert_ref.checkpoints.convert"],
     "demo": ["-m", "keras_bert_ref.demo"],
@@ -49,6 +59,41 @@ def test_help_in_every_form(word, no_tensorflow):
     assert result.stdout.startswith("Answers questions")
 
 
+def test_the_generator_needs_no_tensorflow(tmp_path, no_tensorflow):
+    vocab = "[PAD] [UNK] [CLS] [SEP] [MASK] a b c".replace(" ", "\n")
+    (tmp_path / "vocab.txt").write_text(vocab)
+    (tmp_path / "corpus.txt").write_text("a b c\nb c\n\nc b\n" * 20)
+    result = run(
+        "create_pretraining_data",
+        f"--input_file={tmp_path}/corp*.txt",
+        f"--output_file={tmp_path}/out@2.gz",
+        f"--vocab_file={tmp_path}/vocab.txt",
+        "--num_workers=2",
+        env=no_tensorflow,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "Example: [CLS]" in result.stderr
+    assert len(list(tmp_path.glob("out-*.gz"))) == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["squad.metrics", "x", "x"], ["ner.metrics", "x"]],
+)
+def test_scorers_need_no_tensorflow(tmp_path, no_tensorflow, words):
+    module, *arguments = words
+    result = subprocess.run(
+        [sys.executable, "-m", f"keras_bert_ref.{module}", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        env=no_tensorflow,
+        text=True,
+        check=False,
+    )
+    assert "no file x" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_shows_all_our_flags_at_once(name, no_tensorflow):
     result = run(name, "--help", env=no_tensorflow)
@@ -57,7 +102,7 @@ def test_help_shows_all_our_flags_at_once(name, no_tensorflow):
     shown = re.findall(r"^  --(?:\[no\])?(\w+)$", result.stdout, re.MULTILINE)
     assert len(shown) == len(set(shown)) >= 3
     assert {"log_prefix", "verbosity"} < set(shown)
-    if name not in runners.FLAG_MODULES:
+    if name not in OF_THE_ORIGINAL:
         return
     first, _ = result.stdout.split("\nFurther flags:\n")
     assert "\nFlags of the original release:\n" in first
@@ -82,6 +127,8 @@ def test_help_shows_all_our_flags_at_once(name, no_tensorflow):
         ),
         ("run_pretraining", ["--train_batch_size=0"], "positive integer|>= 1"),
         ("vocabulary", ["--vocab_size=many"], "many"),
+        ("convert", ["--source=a", "--target=b", "c"], "word 'c' belongs to"),
+        ("run_squad", ["--flagfile=/"], "Unable to open flagfile|directory"),
     ],
 )
 def test_errors_about_flags_do_not_wait_for_tensorflow(
@@ -93,6 +140,82 @@ def test_errors_about_flags_do_not_wait_for_tensorflow(
     assert result.stderr.startswith("Error: ")
     assert "Traceback" not in result.stderr
     assert "imported!" not in result.stderr
+
+
+SQUAD = ["--vocab_file=x", "--bert_config_file=x", "--output_dir=x"]
+PRETRAINING = ["--input_file=x", "--bert_config_file=x", "--output_dir=x"]
+CLASSIFIER = [*SQUAD, "--data_dir=x", "--task_name=cola", "--do_eval"]
+DATA = ["--vocab_file=x", "--input_file=x", "--output_file=x"]
+FEATURES = [*DATA, "--bert_config_file=x", "--init_checkpoint=x"]
+NUMBERS = [
+    ("run_pretraining", PRETRAINING, "max_eval_steps", "-1 0 1e3 99999999999"),
+    ("run_pretraining", PRETRAINING, "eval_batch_size", "0 -8"),
+    ("run_pretraining", PRETRAINING, "num_train_steps", "0 99999999999"),
+    ("run_pretraining", PRETRAINING, "num_warmup_steps", "-1"),
+    ("run_pretraining", PRETRAINING, "max_predictions_per_seq", "0"),
+    ("run_pretraining", PRETRAINING, "max_seq_length", "0"),
+    ("run_pretraining", PRETRAINING, "learning_rate", "nan inf -inf 0 -1"),
+    ("run_pretraining", PRETRAINING, "seed", "-1 4294967296"),
+    ("run_pretraining", PRETRAINING, "train_batch_size", "0 1" + "0" * 30),
+    ("run_classifier", CLASSIFIER, "learning_rate", "nan inf 0"),
+    ("run_classifier", CLASSIFIER, "num_train_epochs", "inf nan -1 1e300"),
+    ("run_classifier", CLASSIFIER, "warmup_proportion", "nan inf -0.1"),
+    ("run_classifier", CLASSIFIER, "train_batch_sizes", "0,4 4,x 8.5"),
+    ("run_classifier", CLASSIFIER, "learning_rates", "1e-5,nan inf 0 -1 x"),
+    ("run_classifier", CLASSIFIER, "epochs_grid", "nan 3,inf 0 1e300"),
+    ("run_classifier", CLASSIFIER, "num_trials", "0"),
+    ("run_classifier", CLASSIFIER, "task_index", "-1"),
+    ("run_squad", SQUAD, "learning_rate", "nan"),
+    ("run_squad", SQUAD, "null_score_diff_threshold", "nan"),
+    ("run_squad", SQUAD, "doc_stride", "0"),
+    ("run_squad", SQUAD, "max_query_length", "-1"),
+    ("run_squad", SQUAD, "max_answer_length", "0"),
+    ("run_squad", SQUAD, "n_best_size", "0"),
+    ("create_pretraining_data", DATA, "masked_lm_prob", "nan inf"),
+    ("create_pretraining_data", DATA, "num_workers", "0 1000000000"),
+    ("extract_features", FEATURES, "batch_size", "0"),
+]
+
+
+@pytest.mark.parametrize(("name", "required", "flag", "values"), NUMBERS)
+def test_numbers_that_cannot_work_are_refused(name, required, flag, values):
+    with runners.load_runner(name):
+        for value in values.split():
+            with pytest.raises(absl.flags.Error, match=f"--{flag}="):
+                runners.parse(*required, f"--{flag}={value}")
+
+
+def test_every_number_of_every_command_is_checked():
+    """A float of a new command is, too."""
+    for name in runners.FLAG_MODULES:
+        with runners.load_runner(name):
+            for flag in itertools.chain(*flags.GROUPS.values()):
+                if runners.FLAGS[flag].flag_type() == "float":
+                    with pytest.raises(absl.flags.Error, match=flag):
+                        runners.FLAGS([name, f"--{flag}=nan"])
+
+
+def test_numbers_that_are_odd_but_work():
+    with runners.load_runner("run_squad"):
+        runners.parse(*SQUAD, "--null_score_diff_threshold=-inf")
+        runners.parse(*SQUAD, "--warmup_proportion=2", "--num_train_epochs=0")
+    with runners.load_runner("create_pretraining_data"):
+        data = [*DATA, "--max_predictions_per_seq=1000000"]
+        runners.parse(*data, f"--random_seed={10**30}")
+
+
+@pytest.mark.parametrize("takes_words", [False, True])
+def test_stray_words(takes_words):
+    message = "'false' belongs to no flag.*--nodo_train or --do_train=false"
+    with pytest.raises(ValueError, match=message):
+        commands.check_words(["false"], takes_words)
+    commands.check_words([], takes_words)
+
+
+def test_further_files_are_no_stray_words():
+    commands.check_words(["b.tfrecord", "c.tfrecord"], takes_words=True)
+    with pytest.raises(ValueError, match=r"'b\.tfrecord' belongs to no flag"):
+        commands.check_words(["b.tfrecord"], takes_words=False)
 
 
 NOISE = ("InitializeLog", "oneDNN", "cuInit", "cuda", "port.cc", "CPU instruc")
@@ -184,6 +307,23 @@ finally:
     assert result.stderr.startswith("before\n")
 
 
+def test_ctrl_c_before_training(tmp_path):
+    """While TensorFlow starts; here it is one that sends the signal."""
+    (tmp_path / "tensorflow.py").write_text(
+        "import os, signal, time\n"
+        "try:\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(60)\n"
+        "except BaseException:\n"
+        "    pass  # as its own code might\n"
+    )
+    paths = os.pathsep.join([str(tmp_path), str(runners.ROOT)])
+    env = {**os.environ, "PYTHONPATH": paths}
+    result = run("run_squad", *SQUAD, "--do_train", "--train_file=x", env=env)
+    assert result.returncode == 130, result.stderr
+    assert result.stderr == "Interrupted.\n"
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -214,32 +354,6 @@ def test_what_a_quiet_start_held_is_shown_if_it_fails(capfd):
     assert "wrong version" in capfd.readouterr().err
 
 
-def fail(error):
-    raise error
-
-
-@pytest.mark.parametrize(
-    "error", [ValueError("a"), OSError("b"), FloatingPointError("c")]
-)
-def test_errors_of_users_come_without_traceback(error, caplog):
-    with pytest.raises(SystemExit) as end:
-        commands.guard(lambda: fail(error))
-    assert end.value.code == 1
-    assert caplog.messages == [str(error)]
-
-
-def test_errors_of_ours_keep_their_traceback():
-    with pytest.raises(KeyError):
-        commands.guard(lambda: fail(KeyError("bug")))
-
-
-def test_interrupted(caplog):
-    with pytest.raises(SystemExit) as end:
-        commands.guard(lambda: fail(Interrupted("all is saved")))
-    assert end.value.code == 128 + signal.SIGTERM
-    assert caplog.messages == ["all is saved"]
-
-
 def test_options_cannot_be_set():
     options = commands.Options({"seed": 1, "dtype": "float32"})
     with pytest.raises(AttributeError, match="--seed is set already"):
@@ -267,10 +381,22 @@ logging.warning("hello")
     assert result.stdout == "mine: hello\n"
 
 
-def test_sigterm_is_heard_and_handed_back():
-    before = signal.getsignal(signal.SIGTERM)
-    with commands.watch_for_sigterm() as received:
-        assert not received
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert received == [signal.SIGTERM]
-    assert signal.getsignal(signal.SIGTERM) == before
+def test_help_to_a_reader_that_stops():
+    """`--help | head -1` ends without a word about pipes."""
+    script = f"{sys.executable} run_classifier.py --help | head -1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", script],
+        cwd=runners.ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert len(done.stdout.split("\n")) == 2
+
+
+def test_errors_of_a_vocabulary_name_its_file(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("a\nb\n")
+    with pytest.raises(ValueError, match=f"but {re.escape(str(path))}"):
+        load_vocab(files.open_bytes(str(path)))

@@ -34,6 +34,10 @@ NUM_PARAMETERS = {
     "uncased_L-6_H-256_A-4": 12_750_080,
     "uncased_L-6_H-512_A-8": 35_068_416,
     "uncased_L-6_H-768_A-12": 66_955_008,
+    # Of table 6, never released.
+    "uncased_L-3_H-768_A-12": 45_691_392,
+    "uncased_L-6_H-768_A-3": 66_955_008,
+    "uncased_L-12_H-1024_A-16": 183_987_200,
     "uncased_L-8_H-128_A-2": 5_575_552,
     "uncased_L-8_H-256_A-4": 14_329_600,
     "uncased_L-8_H-512_A-8": 41_373_184,
@@ -196,3 +200,25 @@ def test_folder_of_a_released_model(tmp_path, monkeypatch):
     assert find_model(name).endswith(f"configs/models/{name}.json")
     (tmp_path / name / "bert_config.json").write_text("{}")
     assert find_model(name) == f"{name}/bert_config.json"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('"initializer_range": NaN', "initializer_range=nan .* and finite"),
+        ('"initializer_range": 1e999', "initializer_range=inf .* and finite"),
+        ('"vocab_size": 1' + "0" * 30, "vocab_size=1000.* than any model has"),
+        ('"hidden_size": 5, "hidden_size": 6', "'hidden_size' is there twice"),
+        ('"to_dict": 1', "'to_dict' is the name of a method"),
+        (f'"a": {"[" * 500}{"]" * 500}', "'a' has .*too deep to write"),
+        (f'"a": {"[" * 100_000}', "too deep to read"),
+        ('"num_hidden_layers": 0', "num_hidden_layers=0 must be"),
+        ('"hidden_act": "swish"', "hidden_act='swish' is not known"),
+    ],
+)
+def test_errors_name_the_file(tmp_path, text, message):
+    path = tmp_path / "bert_config.json"
+    start = "" if "vocab_size" in text else '"vocab_size": 5, '
+    path.write_text(f"{{{start}{text}}}")
+    with pytest.raises(ValueError, match=f"bert_config.json.*{message}"):
+        BertConfig.from_json_file(str(path))

@@ -2,10 +2,12 @@
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
 
 from keras_bert_ref import files
 
@@ -39,10 +41,24 @@ def test_all_or_none(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_processes_do_not_share_names(tmp_path):
-    name = files.unfinished_name(str(tmp_path / "a.txt"))
-    assert str(os.getpid()) in name
-    assert os.path.basename(name).startswith(".a.txt.")
+def test_nobody_shares_names(tmp_path):
+    path = str(tmp_path / "a.txt")
+    names = {files.unfinished_name(path) for _ in range(10)}
+    assert len(names) == 10
+    for name in names:
+        assert f"-{os.getpid()}-" in name
+        assert os.path.basename(name).startswith(".a.txt.")
+
+
+def test_the_last_of_two_writers_wins_whole(tmp_path):
+    path = tmp_path / "a.txt"
+    with files.unfinished([str(path)]) as (first,):
+        with files.unfinished([str(path)]) as (second,):
+            pathlib.Path(second).write_text("the second")
+            pathlib.Path(first).write_text("the first, half")
+        assert path.read_text() == "the second"
+        pathlib.Path(first).write_text("the first, whole")
+    assert [p.read_text() for p in tmp_path.iterdir()] == ["the first, whole"]
 
 
 def test_leftovers_of_dead_processes_are_removed(tmp_path):
@@ -51,13 +67,59 @@ def test_leftovers_of_dead_processes_are_removed(tmp_path):
     child.wait()
     path = str(tmp_path / "a.txt")
     own = files.unfinished_name(path)
-    prefix = own.removesuffix(str(os.getpid()))
-    others = [f"{prefix}1", own.replace("unfinished-", "unfinished-elsewhere-")]
-    for name in (f"{prefix}{child.pid}", *others):
-        with open(name, "w") as file:
-            file.write("half")
+    mine, pid = f"-{os.getpid()}-", child.pid
+    others = [
+        own,
+        own.replace(mine, "-1-"),
+        own.replace(mine, f"-{pid}-").replace("unfinished-", "unfinished-b-"),
+    ]
+    for name in (own.replace(mine, f"-{pid}-"), *others):
+        pathlib.Path(name).write_text("half")
+    pathlib.Path(own.replace(mine, "-999999999-")).mkdir()
     files.replace(path, "whole")
     assert {str(p) for p in tmp_path.iterdir()} == {path, *others}
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["*", "a*.txt", "*/a?", "?/[ab]1", "b/[^a]*", "b/[!a]*", "b", "c*", "x/*"],
+)
+def test_patterns_match_as_tensorflow_has_it(tmp_path, monkeypatch, pattern):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.txt", "ab.txt", "b/a1", "b/b1", "b/.c", ".d/a1"):
+        pathlib.Path(name).parent.mkdir(exist_ok=True)
+        pathlib.Path(name).touch()
+    for full in (pattern, str(tmp_path / pattern)):
+        theirs = map(os.path.normpath, tf.io.gfile.glob(full))
+        assert files.glob(full) == sorted(theirs)
+
+
+def test_places_that_are_not_on_disk():
+    """Such as gs://; ram:// is one that every machine has."""
+    path = "ram://files/new folder/a.txt"
+    files.replace(path, "text")
+    assert files.read(path) == b"text"
+    assert files.size(path) == 4
+    assert files.glob("ram://files/*/a.*") == [path]
+    assert files.starting_with("ram://files/new folder/a") == [path]
+    files.remove(path)
+    assert not files.exists(path)
+
+
+def test_no_output_replaces_an_input(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("text")
+    (tmp_path / "link").symlink_to(corpus)
+    (tmp_path / "hard link").hardlink_to(corpus)
+    (tmp_path / "other").write_text("text")
+    message = "no output under the name of an input, but {} is the input corpus"
+    for name in (str(corpus), "./corpus.txt", "link", "hard link"):
+        with pytest.raises(ValueError, match=message.format(name)):
+            files.check_apart(["other", "corpus.txt"], ["new", name])
+    files.check_apart(["corpus.txt", "gs://b/a"], ["new", "other", "gs://b/b"])
+    with pytest.raises(ValueError, match="gs://b/a is the input"):
+        files.check_apart(["gs://b/a"], ["gs://b/a"])
 
 
 def check_refused(path, message: str, **kwargs) -> None:
@@ -99,10 +161,16 @@ def test_missing_file_is_named(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("{", "is not JSON .*; copy or download"), ("[]", "holds a JSON list")],
+    [
+        ("{", "is not JSON .*copy or download"),
+        ("[]", "holds a JSON list"),
+        ("[" * 100_000, "is not JSON .*too deep to read"),
+        ('{"a": 1, "b": {"c": 1, "c": 2}}', "is not JSON .*'c' is there twice"),
+        ('{"a": "\udcff"}', "is not JSON .*can't decode byte"),
+    ],
 )
 def test_json_that_is_none(tmp_path, text, message):
-    (tmp_path / "a.json").write_text(text)
+    (tmp_path / "a.json").write_text(text, errors="surrogateescape")
     with pytest.raises(ValueError, match=f"a.json {message}"):
         files.read_json(str(tmp_path), "a.json")
 
@@ -114,3 +182,11 @@ def test_json_lines(tmp_path):
     whole = "".join(json.dumps(line) + "\n" for line in lines)
     path.write_text(whole + '{"c": ')
     assert files.read_json_lines(str(path)) == lines
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"b": 1}', "{}{}"])
+def test_damaged_json_lines_are_named(tmp_path, line):
+    path = tmp_path / "a.jsonl"
+    path.write_text(f'{{"a": 1}}\n{line}\n{{"a": 2}}\n')
+    with pytest.raises(ValueError, match="line 2 of .*a.jsonl"):
+        files.read_json_lines(str(path), keys=["a"])

@@ -303,9 +303,11 @@ def test_layers_work_by_themselves(model):
     x = model.embeddings(IDS, SEGMENTS)
     np.testing.assert_allclose(x, expected["embedding_output"], atol=1e-6)
     block = model.encoder.blocks[0]
-    context, probs = block.attention(x)
+    context, attention = block.attention(x)
     assert context.shape == (4, 9, 24)
-    np.testing.assert_allclose(probs, expected["attention_probs"][0], atol=1e-6)
+    np.testing.assert_allclose(
+        attention["probs"], expected["attention_probs"][0], atol=1e-6
+    )
     y, _ = block(x)
     np.testing.assert_allclose(y, expected["all_encoder_layers"][0], atol=1e-6)
     layers, _ = model.encoder(x)

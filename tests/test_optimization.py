@@ -40,6 +40,12 @@ def test_schedule_without_warmup(num_warmup_steps):
     assert [float(schedule(step)) for step in (0, 5)] == [1.0, 0.5]
 
 
+@pytest.mark.parametrize("rate", [float("nan"), float("inf"), 0.0, -1e-3])
+def test_schedule_of_no_rate(rate):
+    with pytest.raises(ValueError, match=f"finite and above 0.*={rate}"):
+        optimization.WarmupLinearDecay(rate, 10)
+
+
 def test_schedule_without_steps():
     with pytest.raises(ValueError, match="num_train_steps=0: a schedule"):
         optimization.WarmupLinearDecay(1.0, 0)

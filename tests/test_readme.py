@@ -9,7 +9,12 @@ import string
 
 import pytest
 
-from keras_bert_ref import BertConfig, BertModel, __version__, save_checkpoint
+from keras_bert_ref import (
+    BertConfig,
+    BertPretraining,
+    __version__,
+    save_checkpoint,
+)
 
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGE = ROOT / "keras_bert_ref"
@@ -17,6 +22,7 @@ DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [
     *sorted(ROOT.glob("*.md")),
     *DOCS,
+    *sorted((ROOT / "docs" / "learn").glob("**/*.md")),
     ROOT / "tests" / "golden" / "README.md",
     PACKAGE / "demo" / "README.md",
 ]
@@ -38,12 +44,19 @@ def relative(path) -> str:
 every_page = pytest.mark.parametrize("page", PAGES, ids=relative)
 
 
+CODE_BLOCK = re.compile(r"^```.*?\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
 def code_of(page) -> list[str]:
     """What stands in backticks, and the lines of code blocks."""
     text = read(page)
-    block = re.compile(r"^```.*?\n(.*?)^```", re.DOTALL | re.MULTILINE)
-    lines = [line for part in block.findall(text) for line in part.split("\n")]
-    return lines + re.findall(r"`([^`\n]+)`", block.sub("", text))
+    blocks = CODE_BLOCK.findall(text)
+    lines = [line for block in blocks for line in block.split("\n")]
+    return lines + re.findall(r"`([^`\n]+)`", prose_of(page))
+
+
+def prose_of(page) -> str:
+    return CODE_BLOCK.sub("", read(page))
 
 
 def section(text: str, title: str) -> str:
@@ -85,7 +98,7 @@ def names_in(path: pathlib.Path) -> set[str]:
 
 def test_example_runs(tmp_path, monkeypatch, capsys):
     (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    (folder,) = re.findall(r'folder = "(.*?)"', code)
+    (folder,) = re.findall(r'open_model\("(.*?)"', code)
     letters = string.ascii_lowercase
     vocab = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "?", *letters]
     vocab += [f"##{letter}" for letter in letters]
@@ -98,13 +111,13 @@ def test_example_runs(tmp_path, monkeypatch, capsys):
         max_position_embeddings=64,
     )
     released = tmp_path / folder
-    save_checkpoint(BertModel(config), str(released / "bert_model.ckpt"))
+    save_checkpoint(BertPretraining(config), str(released / "bert_model.ckpt"))
     config.to_json_file(str(released / "bert_config.json"))
     (released / "vocab.txt").write_text("\n".join(vocab) + "\n")
     monkeypatch.chdir(tmp_path)
     exec(code, {})
-    # w-h-o w-a-s j-i-m h-e-n-s-o-n ? and two special tokens.
-    assert "(1, 18, 24) (1, 24)" in capsys.readouterr().out
+    masks, shape = capsys.readouterr().out.splitlines()
+    assert masks.count("Word(word=") == 5 and shape == "(2, 24)"
 
 
 def test_first_screen():
@@ -119,7 +132,7 @@ def test_first_screen():
 
 @every_page
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)]+)\)", read(page)):
+    for target in re.findall(r"\]\(([^)]+)\)", prose_of(page)):
         if "://" in target:
             continue
         name, _, fragment = target.partition("#")
@@ -235,6 +248,18 @@ def test_moved_names_have_arrived():
             path = find_module(module)
             assert path, name
             assert attribute in names_in(path), name
+
+
+def test_korean_readme_keeps_in_step():
+    """The same headings in number and level, and the same code blocks."""
+    english, korean = ROOT / "README.md", ROOT / "README.ko.md"
+    ours, theirs = (
+        re.findall(r"^(#+) ", prose_of(page), re.MULTILINE)
+        for page in (english, korean)
+    )
+    assert ours == theirs, "give README.ko.md the sections of README.md"
+    ours, theirs = (CODE_BLOCK.findall(read(p)) for p in (english, korean))
+    assert ours == theirs, "run python docs/learn/build.py"
 
 
 def test_citation_names_paper_and_version():

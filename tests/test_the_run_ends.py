@@ -38,13 +38,14 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def options():
     """The options of pytest in `make test`; those of setup.cfg come along."""
-    commands = subprocess.run(
+    shown = subprocess.run(
         ["make", "--dry-run", "test"],
         cwd=ROOT,
         capture_output=True,
         check=True,
         text=True,
-    ).stdout.splitlines()
+    ).stdout
+    commands = shown.replace("\\\n", " ").splitlines()
     (command,) = [line for line in commands if " -m pytest " in line]
     return shlex.split(command.split(" -m pytest ")[1])
 

@@ -9,7 +9,12 @@ from keras_bert_ref.config import BertConfig
 
 # What the encoder cannot do without. Pooler and heads may be missing: many
 # published checkpoints lack them, and fine-tuning starts its head anew.
-ENCODER_PREFIXES = ("bert/embeddings/", "bert/encoder/")
+ENCODER_PREFIXES = (
+    "bert/embeddings/",
+    "bert/encoder/",
+    "bert_rtl/embeddings/",
+    "bert_rtl/encoder/",
+)
 
 
 def check_embedding_size(
@@ -59,6 +64,16 @@ def check_encoder(
             f"them {lacking[0]}. Either the config has more layers than the "
             "checkpoint, or the checkpoint is not a BERT; it has "
             f"{', '.join(names[:3])}, ..."
+        )
+
+
+def check_direction(source: str, ours: str, theirs: str) -> None:
+    """Raises if a model reads in another direction than the source does."""
+    if ours != theirs:
+        raise ValueError(
+            f"{source} was trained with directionality={theirs}, but the "
+            f"config of the model has {ours}: its numbers would mean nothing. "
+            "Use the bert_config.json that came with the checkpoint."
         )
 
 

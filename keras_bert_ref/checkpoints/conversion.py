@@ -10,11 +10,18 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_ref import files
-from keras_bert_ref.checkpoints import huggingface, keras_hub, tf1
-from keras_bert_ref.checkpoints.pretrained import Pretrained
+from keras_bert_ref import files, interruptions
+from keras_bert_ref.checkpoints import (
+    compatibility,
+    huggingface,
+    joining,
+    keras_hub,
+    tf1,
+)
+from keras_bert_ref.checkpoints.pretrained import Pretrained, read_vocabulary
 from keras_bert_ref.commands import Options
-from keras_bert_ref.config import BertConfig
+from keras_bert_ref.config import DIRECTIONS, BertConfig
+from keras_bert_ref.interruptions import discard_on_signals
 
 TOLERANCE = 1e-5
 CHECKPOINT = "bert_model.ckpt"
@@ -36,25 +43,30 @@ def read_tf1(path: str) -> Pretrained:
     config_file, prefix = tf1.find(path)
     tensors = tf1.read(prefix)
     step = tensors.pop(tf1.GLOBAL_STEP, None)
+    direction = DIRECTIONS[int(tensors.get(tf1.DIRECTION, 0))]
     slots = [name for name in tensors if name.endswith(tf1.SLOT_ENDINGS)]
     resume = [name for name in tensors if name.startswith(tf1.RESUME_PREFIX)]
     for name in slots + resume:
         del tensors[name]
     config = BertConfig.from_json_file(config_file)
+    compatibility.check_direction(path, config.direction, direction)
     pretrained = Pretrained(path, config, tensors)
     if slots:
         pretrained.leave_out("Adam slots", [str(len(slots))])
     if step is not None:
         pretrained.leave_out("global_step", [str(step)])
+    pretrained.check_finite()
     folder = os.path.dirname(config_file)
-    if files.exists(folder, VOCAB_FILE):
-        pretrained.vocabulary = files.read(folder, VOCAB_FILE)
+    pretrained.vocabulary = read_vocabulary(folder, VOCAB_FILE)
     return pretrained
 
 
 def write_tf1(folder: str, pretrained: Pretrained) -> None:
     """Writes a folder like the released ones. Everything has its place."""
-    tf1.write(os.path.join(folder, CHECKPOINT), pretrained.tensors)
+    tf1.write(
+        os.path.join(folder, CHECKPOINT),
+        pretrained.tensors | tf1.mark(pretrained.config),
+    )
     pretrained.config.to_json_file(os.path.join(folder, CONFIG_FILE))
     if pretrained.vocabulary is not None:
         files.replace(os.path.join(folder, VOCAB_FILE), pretrained.vocabulary)
@@ -115,19 +127,20 @@ def convert(source: str, target: str, target_format: str = "tf1") -> float:
         The largest difference between outputs before and after.
     """
     target = target.rstrip("/")
-    if tf.io.gfile.exists(target):
-        raise FileExistsError(
-            f"{target} exists and is not overwritten; give another target or "
-            "remove it first."
-        )
+    check_target(target)
     pretrained = READERS[detect_format(source)](source)
+    if pretrained.config.direction == "ltr+rtl":
+        raise ValueError(
+            f"{source} was made of two encoders, and there is no other format "
+            "for it; convert the two that it was made of."
+        )
     expected = compute(pretrained)
-    files.remove_leftovers(target)
     unfinished = files.unfinished_name(target)
     try:
         WRITERS[target_format](unfinished, pretrained)
         again = READERS[target_format](unfinished)
         difference = check(pretrained, expected, again)
+        interruptions.check()
         tf.io.gfile.rename(unfinished, target)
     finally:
         if tf.io.gfile.exists(unfinished):
@@ -139,6 +152,15 @@ def convert(source: str, target: str, target_format: str = "tf1") -> float:
     again.leave_out("config keys", changed)
     print(report(again, target, target_format, difference))
     return difference
+
+
+def check_target(target: str) -> None:
+    if tf.io.gfile.exists(target):
+        raise FileExistsError(
+            f"{target} exists and is not overwritten; give another target or "
+            "remove it first."
+        )
+    files.remove_leftovers(target)
 
 
 def check(pretrained: Pretrained, expected: dict, again: Pretrained) -> float:
@@ -220,6 +242,36 @@ def report(
     return "\n".join(lines)
 
 
+def join(source: str, right_to_left: str, target: str) -> None:
+    """Writes one TF1 folder for the two encoders of `joining.join`."""
+    target = target.rstrip("/")
+    check_target(target)
+    joined = joining.join(
+        *(
+            READERS[detect_format(path)](path)
+            for path in (source, right_to_left)
+        )
+    )
+    unfinished = files.unfinished_name(target)
+    try:
+        write_tf1(unfinished, joined)
+        tf.io.gfile.rename(unfinished, target)
+    finally:
+        if tf.io.gfile.exists(unfinished):
+            tf.io.gfile.rmtree(unfinished)
+    print(f"Joined {joined.source}: {len(joined.tensors)} tensors")
+    print(f"Wrote {target} (tf1)")
+
+
+@discard_on_signals()
 def main(options: Options, _words=()) -> None:
     """The body of the command."""
+    if options.right_to_left:
+        if options.target_format != "tf1":
+            raise ValueError(
+                f"--target_format={options.target_format} has no place for two "
+                "encoders; --right_to_left needs tf1."
+            )
+        join(options.source, options.right_to_left, options.target)
+        return
     convert(options.source, options.target, options.target_format)

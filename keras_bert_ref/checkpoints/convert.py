@@ -21,6 +21,12 @@ def define() -> None:
         flags.DEFINE_string(
             "target", None, "Folder to make; it must not exist.", required=True
         )
+        flags.DEFINE_string(
+            "right_to_left",
+            None,
+            "A right-to-left model to join with the left-to-right one of "
+            "--source; the target, in TF1 format, has both encoders.",
+        )
         flags.DEFINE_enum(
             "target_format", "tf1", FORMATS, "The format to write."
         )

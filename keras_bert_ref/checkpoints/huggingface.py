@@ -11,6 +11,7 @@ in a regular way, and dense kernels are stored transposed:
 import dataclasses
 import os
 import re
+import reprlib
 
 import numpy as np
 import safetensors
@@ -19,7 +20,11 @@ from absl import logging
 from safetensors.numpy import save
 
 from keras_bert_ref import files
-from keras_bert_ref.checkpoints.pretrained import Pretrained
+from keras_bert_ref.checkpoints.pretrained import (
+    Pretrained,
+    check_lower_case,
+    read_vocabulary,
+)
 from keras_bert_ref.config import UNUSED_RELEASED_KEYS, BertConfig
 from keras_bert_ref.heads import CLASSIFIER_DROPOUT
 from keras_bert_ref.modeling import LAYER_NORM_EPSILON
@@ -52,7 +57,6 @@ CONFIG_MUST = {
     "model_type": "bert",
     "layer_norm_eps": LAYER_NORM_EPSILON,
     "position_embedding_type": "absolute",
-    "is_decoder": False,
     "add_cross_attention": False,
     "pruned_heads": {},
 }
@@ -111,14 +115,18 @@ def read(folder: str) -> Pretrained:
         _check_tied(folder, name, arrays[name], tensors)
     pretrained = Pretrained(folder, config, tensors)
     pretrained.leave_out(
-        "config keys", values.keys() - CONFIG_KEYS - CONFIG_MUST.keys()
+        "config keys",
+        values.keys() - CONFIG_KEYS - CONFIG_MUST.keys() - {"is_decoder"},
     )
     pretrained.leave_out("tensors", {n for n in names if names[n] is None})
-    if files.exists(folder, VOCAB_FILE):
-        pretrained.vocabulary = files.read(folder, VOCAB_FILE)
+    pretrained.check_finite()
+    pretrained.vocabulary = read_vocabulary(folder, VOCAB_FILE)
     if files.exists(folder, TOKENIZER_FILE):
         tokenizer = files.read_json(folder, TOKENIZER_FILE)
-        pretrained.do_lower_case = tokenizer.get("do_lower_case")
+        pretrained.do_lower_case = check_lower_case(
+            tokenizer.get("do_lower_case"),
+            os.path.join(folder, TOKENIZER_FILE),
+        )
     return pretrained
 
 
@@ -199,7 +207,7 @@ def config_from_dict(values: dict, path: str) -> BertConfig:
                 "model that has this value."
             )
     hidden_act = values.get("hidden_act", "gelu")
-    if hidden_act not in ACTIVATIONS:
+    if not isinstance(hidden_act, str) or hidden_act not in ACTIVATIONS:
         raise ValueError(
             f"{path} has hidden_act={hidden_act!r}, so the numbers "
             "could not be kept. Take a model that has one of "
@@ -207,11 +215,30 @@ def config_from_dict(values: dict, path: str) -> BertConfig:
         )
     ours = {**CONFIG_DEFAULTS, **_known(values)}
     ours["hidden_act"] = ACTIVATIONS[hidden_act]
-    return BertConfig.from_dict(ours)
+    if values.get("is_decoder", False):  # attends to the tokens before it
+        ours["directionality"] = "ltr"
+    elif "directionality" in ours:  # which they do not read
+        ours["directionality"] = "bidi"
+    try:
+        return BertConfig.from_dict(ours)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def config_to_dict(config: BertConfig, tensors: dict) -> dict:
     """The config.json of a model with these tensors."""
+    if config.direction not in ("bidi", "ltr"):
+        raise ValueError(
+            f"The model has directionality={config.direction}; Hugging Face's "
+            "BERT reads both ways or, as a decoder, from left to right, so the "
+            "numbers could not be kept."
+        )
+    if config.direction == "ltr" and "output_weights" in tensors:
+        raise ValueError(
+            "The classifier of a left-to-right model reads the last token, "
+            "Hugging Face's the first, so the numbers could not be kept; "
+            "convert the pre-trained checkpoint instead."
+        )
     values = _known(config.to_dict())
     values["hidden_act"] = next(
         theirs
@@ -221,6 +248,10 @@ def config_to_dict(config: BertConfig, tensors: dict) -> dict:
     values["model_type"] = CONFIG_MUST["model_type"]
     values["layer_norm_eps"] = CONFIG_MUST["layer_norm_eps"]
     values["architectures"] = [_architecture(tensors)]
+    if config.direction == "ltr":
+        values["is_decoder"] = True
+        if "cls/predictions/output_bias" in tensors:
+            values["architectures"] = ["BertLMHeadModel"]
     if "output_weights" in tensors:
         labels = [f"LABEL_{i}" for i in range(len(tensors["output_weights"]))]
         values["id2label"] = dict(enumerate(labels))
@@ -282,13 +313,28 @@ def _weight_files(folder: str) -> list[str]:
     if files.exists(folder, WEIGHTS_FILE):
         return [WEIGHTS_FILE]
     if files.exists(folder, INDEX_FILE):
-        index = files.read_json(folder, INDEX_FILE)
-        return sorted(set(index["weight_map"].values()))
+        path = os.path.join(folder, INDEX_FILE)
+        return _files_of_index(files.read_json(path), path)
     raise FileNotFoundError(
         f"{folder} has no {WEIGHTS_FILE}. If it has pytorch_model.bin or "
         "tf_model.h5, load it with transformers and write it again with "
         "save_pretrained, which makes that file."
     )
+
+
+def _files_of_index(index: dict, path: str) -> list[str]:
+    """The files that an index names; all stand beside it."""
+    weight_map = index.get("weight_map")
+    names = weight_map.values() if isinstance(weight_map, dict) else [None]
+    for name in names:
+        is_name = isinstance(name, str) and name not in ("", ".", "..")
+        if not is_name or set(name) & set("/\\"):
+            raise ValueError(
+                "An index must have a `weight_map` of files in its own folder, "
+                f"but {path} has {reprlib.repr(name)} there; download the "
+                "model again from a source you trust."
+            )
+    return sorted(set(names))
 
 
 def _array(path: str, name: str, entry: dict) -> np.ndarray:

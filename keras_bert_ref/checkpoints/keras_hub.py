@@ -10,13 +10,16 @@ Shapes: N heads, H head size, D = N*H hidden.
 
 import os
 import re
-import tempfile
 
 import numpy as np
 from absl import logging
 
 from keras_bert_ref import files
-from keras_bert_ref.checkpoints.pretrained import Pretrained
+from keras_bert_ref.checkpoints.pretrained import (
+    Pretrained,
+    check_lower_case,
+    read_vocabulary,
+)
 from keras_bert_ref.config import BertConfig
 
 CONFIG_FILE = "config.json"
@@ -87,6 +90,12 @@ def to_backbone(pretrained: Pretrained):
     import keras_hub
 
     config = pretrained.config
+    if config.direction != "bidi":
+        raise ValueError(
+            f"{pretrained.source} has directionality={config.direction}, but "
+            "keras-hub's BertBackbone attends to all tokens. Hugging Face "
+            "files can hold a model with ltr."
+        )
     if config.hidden_act != "gelu":
         raise ValueError(
             f"{pretrained.source} has hidden_act={config.hidden_act!r}, but "
@@ -136,10 +145,15 @@ def read(folder: str) -> Pretrained:
     pretrained.source = folder
     if files.exists(folder, TASK_FILE):
         pretrained.leave_out("heads", [TASK_FILE])
-    if files.exists(folder, VOCAB_FILE):
-        pretrained.vocabulary = files.read(folder, VOCAB_FILE)
+    pretrained.check_finite()
+    pretrained.vocabulary = read_vocabulary(folder, VOCAB_FILE)
+    if pretrained.vocabulary is not None:
         tokenizer = files.read_json(folder, TOKENIZER_FILE)
-        pretrained.do_lower_case = tokenizer["config"]["lowercase"]
+        config = tokenizer.get("config")
+        pretrained.do_lower_case = check_lower_case(
+            config.get("lowercase") if isinstance(config, dict) else config,
+            os.path.join(folder, TOKENIZER_FILE),
+        )
     return pretrained
 
 
@@ -149,7 +163,7 @@ def write(folder: str, pretrained: Pretrained) -> None:
 
     backbone = to_backbone(pretrained)
     # keras-hub writes to local disks only.
-    with tempfile.TemporaryDirectory() as local:
+    with files.temporary_folder("keras-hub-preset") as local:
         backbone.save_to_preset(local)
         vocab_file = os.path.join(local, VOCAB_FILE)
         if pretrained.vocabulary is not None:

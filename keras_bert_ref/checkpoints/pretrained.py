@@ -1,9 +1,12 @@
 """A trained BERT outside of any file: what the converters hand each other."""
 
 import dataclasses
+import os
+import reprlib
 
 import numpy as np
 
+from keras_bert_ref import files, text_files
 from keras_bert_ref.casing import has_capitals
 from keras_bert_ref.checkpoints import compatibility
 from keras_bert_ref.config import BertConfig
@@ -89,6 +92,17 @@ class Pretrained:
             )
         return missing
 
+    def check_finite(self) -> None:
+        """Raises where a weight is not a number: not every format has
+        checksums, and a training may have gone wrong."""
+        for name, value in self.tensors.items():
+            if value.dtype.kind == "f" and not np.isfinite(value).all():
+                raise ValueError(
+                    f"The weights {name} of {self.source} are not all finite; "
+                    "copy or download the model again, or take an earlier "
+                    "checkpoint of its training."
+                )
+
     def lower_cases(self) -> bool:
         """Whether text is lower-cased before it is cut into words.
 
@@ -99,3 +113,27 @@ class Pretrained:
             return self.do_lower_case
         lines = self.vocabulary.decode("utf-8").split("\n")
         return not has_capitals(line.strip() for line in lines)
+
+
+def read_vocabulary(folder: str, file: str) -> bytes | None:
+    """The vocabulary of a folder, if there is one; it must have words."""
+    if not files.exists(folder, file):
+        return None
+    content = files.read(folder, file)
+    path = os.path.join(folder, file)
+    if not text_files.decode(content, path, first_line=1).strip():
+        raise ValueError(
+            f"A vocabulary needs one token a line, but {path} is empty; copy "
+            "the file again, or remove it."
+        )
+    return content
+
+
+def check_lower_case(value: object, path: str) -> bool | None:
+    """What a file says of lower-casing, if anything."""
+    if value is not None and not isinstance(value, bool):
+        raise ValueError(
+            "Whether text is lower-cased must be true or false, but "
+            f"{path} has {reprlib.repr(value)}; correct it."
+        )
+    return value

@@ -8,22 +8,31 @@ SavedModel is a folder with such a checkpoint in it: `variables/variables`.
 
 import dataclasses
 import os
+import re
+import tempfile
+import weakref
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from keras_bert_ref.checkpoints import compatibility
+from keras_bert_ref import files
+from keras_bert_ref.checkpoints import compatibility, names
+from keras_bert_ref.config import DIRECTIONS, BertConfig
 from keras_bert_ref.modeling import original_name
 
 GLOBAL_STEP = "global_step"
 SLOT_ENDINGS = ("/adam_m", "/adam_v")
 # Names of what our training needs to resume; the original ignores them.
 RESUME_PREFIX = "keras_bert_ref/"
+# Of models that are not bidirectional: their place in DIRECTIONS.
+DIRECTION = RESUME_PREFIX + "direction"
 # Where a SavedModel has its checkpoint.
 SAVED_MODEL_PREFIX = os.path.join("variables", "variables")
 # What shows that TensorFlow 2 wrote a checkpoint its own way.
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+# What makes a path a pattern.
+PATTERN = re.compile(r"[\[\]*?\\]")
 # TensorFlow's reader says "damaged" in many ways, depending on the spot.
 READ_ERRORS = (tf.errors.OpError, RuntimeError, ValueError, LookupError)
 
@@ -57,6 +66,11 @@ def find(path: str) -> tuple[str, str]:
         folders, prefix = [path], _prefix_in_folder(path)
     else:
         folders, prefix = [os.path.dirname(path)], path
+        if not tf.io.gfile.glob(prefix + "*"):
+            raise FileNotFoundError(
+                f"There is neither a folder nor a checkpoint {path}. "
+                f"{names.suggest(path)}"
+            )
         _open(prefix)
     if prefix.endswith(SAVED_MODEL_PREFIX):
         folders.append(prefix.removesuffix(SAVED_MODEL_PREFIX))
@@ -69,6 +83,13 @@ def find(path: str) -> tuple[str, str]:
         "of the model there (in a SavedModel, beside `variables`), or build "
         "the model from a config of your own and use load_checkpoint."
     )
+
+
+def find_prefix(path: str) -> str:
+    """The prefix of the checkpoint that a folder or a prefix stands for."""
+    prefix = _prefix_in_folder(path) if tf.io.gfile.isdir(path) else path
+    _open(prefix)
+    return prefix
 
 
 def load(model, prefix: str, optimizer=None) -> LoadReport:
@@ -91,7 +112,7 @@ def load(model, prefix: str, optimizer=None) -> LoadReport:
         prefix = _prefix_in_folder(prefix)
     reader = _open(prefix)
     in_file = reader.get_variable_to_shape_map()
-    wanted = _variables(model, optimizer)
+    wanted = named_variables(model, optimizer)
     if optimizer is not None and GLOBAL_STEP not in in_file:
         raise ValueError(
             f"{prefix} has no global_step, so there is no training to go on "
@@ -103,6 +124,10 @@ def load(model, prefix: str, optimizer=None) -> LoadReport:
         unused=sorted(name for name in in_file if name not in wanted),
     )
     config = getattr(model, "config", None)  # functional models have none
+    if config is not None:
+        compatibility.check_direction(
+            prefix, config.direction, _direction(reader)
+        )
     compatibility.check_embedding_size(prefix, in_file, config)
     weights = [n for n in report.missing if not n.endswith(SLOT_ENDINGS)]
     compatibility.check_encoder(
@@ -131,11 +156,20 @@ def save(model, prefix: str, optimizer=None, extra=None) -> None:
             written too.
         extra: dict. Further arrays by their names.
     """
-    variables = _variables(model, optimizer)
+    variables = named_variables(model, optimizer)
     tensors = {name: var.numpy() for name, var in variables.items()}
     if optimizer is not None:
         tensors[GLOBAL_STEP] = np.int64(tensors[GLOBAL_STEP])
-    write(prefix, tensors | (extra or {}))
+    config = getattr(model, "config", None)
+    write(prefix, tensors | mark(config) | (extra or {}))
+
+
+def mark(config: BertConfig | None) -> dict:
+    """What a checkpoint says of its config: the direction, unless it is that
+    of every released model."""
+    if config is None or config.direction == "bidi":
+        return {}
+    return {DIRECTION: np.int64(DIRECTIONS.index(config.direction))}
 
 
 def write(prefix: str, tensors: dict) -> None:
@@ -161,7 +195,7 @@ def read(prefix: str) -> dict[str, np.ndarray]:
     }
 
 
-def _variables(model, optimizer) -> dict:
+def named_variables(model, optimizer) -> dict:
     """Everything a checkpoint of this model holds, by original names."""
     if not model.built:
         model.build()
@@ -176,18 +210,35 @@ def _variables(model, optimizer) -> dict:
 
 def prefixes_in_folder(folder: str) -> list[str]:
     """All checkpoints of a released folder or of a SavedModel."""
-    found = sorted(tf.io.gfile.glob(os.path.join(folder, "*.ckpt*.index")))
+    found = [
+        path
+        for path in files.starting_with(os.path.join(folder, ""))
+        if re.fullmatch(r".*\.ckpt.*\.index", os.path.basename(path))
+    ]
     saved_model = os.path.join(folder, SAVED_MODEL_PREFIX)
     if not found and tf.io.gfile.exists(saved_model + ".index"):
         return [saved_model]
     return [path.removesuffix(".index") for path in found]
 
 
+def named_checkpoint(folder: str) -> str | None:
+    """The prefix that the `checkpoint` file of a folder names, if it does.
+
+    tf.train.latest_checkpoint takes the folder's name for a pattern, and
+    finds nothing where it has brackets or stars.
+    """
+    try:
+        known = tf.train.get_checkpoint_state(folder)
+    except (ValueError, tf.errors.OpError):  # such as an empty file
+        return None
+    return known.model_checkpoint_path if known else None
+
+
 def _prefix_in_folder(folder: str) -> str:
     """The checkpoint a folder's state file names, or the only one in it."""
-    latest = tf.train.latest_checkpoint(folder)
-    if latest:
-        return latest
+    named = named_checkpoint(folder)
+    if named and tf.io.gfile.exists(named + ".index"):
+        return named
     prefixes = prefixes_in_folder(folder)
     if len(prefixes) == 1:
         return prefixes[0]
@@ -197,11 +248,25 @@ def _prefix_in_folder(folder: str) -> str:
             "folder has bert_model.ckpt.index and bert_model.ckpt.data-*, a "
             f"SavedModel has {SAVED_MODEL_PREFIX}.index."
         )
+    if min(map(_step_of, prefixes)) >= 0:
+        newest = max(prefixes, key=_step_of)
+        logging.warning(
+            "%s has no `checkpoint` file that names a whole checkpoint; the "
+            "one with the most steps is used, %s.",
+            *(folder, os.path.basename(newest)),
+        )
+        return newest
     raise ValueError(
         f"{folder} has several checkpoints and no `checkpoint` file that "
         f"names one: {', '.join(map(os.path.basename, prefixes))}. Give the "
         "prefix of the one you mean."
     )
+
+
+def _step_of(prefix: str) -> int:
+    """The step in the name of a training checkpoint; -1 if there is none."""
+    found = re.search(r"\.ckpt-(\d+)$", prefix)
+    return int(found[1]) if found else -1
 
 
 def _open(prefix: str):
@@ -215,13 +280,13 @@ def _open(prefix: str):
             f"No checkpoint at {prefix}: there is no {prefix}.index. Give "
             "the path without `.index`, such as bert_model.ckpt."
         )
-    if not tf.io.gfile.glob(prefix + ".data-*"):
+    if not files.starting_with(prefix + ".data-"):
         raise FileNotFoundError(
             f"The checkpoint {prefix} has an index but no {prefix}.data-* "
             "file; copy that one too."
         )
     try:
-        reader = tf.train.load_checkpoint(prefix)
+        reader = open_reader(prefix)
     except READ_ERRORS as error:
         raise _damaged(prefix, error) from error
     if reader.has_tensor(OBJECT_GRAPH):
@@ -236,6 +301,29 @@ def _open(prefix: str):
     return reader
 
 
+def _direction(reader) -> str:
+    if not reader.has_tensor(DIRECTION):
+        return "bidi"
+    return DIRECTIONS[int(reader.get_tensor(DIRECTION))]
+
+
+def open_reader(prefix: str):
+    """TensorFlow's reader of a checkpoint, whatever characters its path has.
+
+    The reader takes the path for a pattern; where it looks like one, links
+    in a temporary folder, under a plain name, stand for the files.
+    """
+    if not PATTERN.search(prefix) or "://" in prefix:
+        return tf.train.load_checkpoint(prefix)
+    folder = tempfile.TemporaryDirectory(prefix="keras_bert_ref-")
+    for path in files.starting_with(prefix + "."):
+        link = os.path.join(folder.name, "model" + path.removeprefix(prefix))
+        os.symlink(os.path.abspath(path), link)
+    reader = tf.train.load_checkpoint(os.path.join(folder.name, "model"))
+    weakref.finalize(reader, folder.cleanup)  # it opens files when asked
+    return reader
+
+
 def _read(reader, prefix: str, name: str) -> np.ndarray:
     try:
         return reader.get_tensor(name)
@@ -244,7 +332,7 @@ def _read(reader, prefix: str, name: str) -> np.ndarray:
 
 
 def _damaged(prefix: str, error: Exception, where: str = "") -> ValueError:
-    reason = str(error).splitlines()[0]
+    reason, *_ = str(error).splitlines() or [type(error).__name__]
     return ValueError(
         f"The checkpoint {prefix} is damaged or cut short{where} ({reason}); "
         "copy or download it again."

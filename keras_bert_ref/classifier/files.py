@@ -1,15 +1,17 @@
 """Files of sentences or pairs with labels -> examples."""
 
 import dataclasses
-import json
+import math
 import os
+import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 
 import tensorflow as tf
 from absl import logging
 
 from keras_bert_ref.classifier.tasks import Column, Split, Task
-from keras_bert_ref.tokenization import convert_to_unicode
+from keras_bert_ref.files import parse_json
+from keras_bert_ref.text_files import decode
 
 
 @dataclasses.dataclass(slots=True)
@@ -61,12 +63,15 @@ def read_label(task: Task, text: str, where: str) -> str | float:
     """A label that the task knows, or a score."""
     if task.is_regression:
         try:
-            return float(text)
+            score = float(text)
         except ValueError:
+            score = math.nan
+        if not math.isfinite(score):
             raise ValueError(
-                f"A score must be a number, but {where} has {text!r}; check "
-                "the file, or leave --regression out."
-            ) from None
+                f"A score must be a finite number, but {where} has {text!r}; "
+                "check the file, or leave --regression out."
+            )
+        return score
     label = task.aliases.get(text, text)
     if label not in task.labels:
         raise ValueError(
@@ -100,8 +105,8 @@ def _read_rows(
         yield from _read_json_rows(path, split, lines)
         return
     rows = (
-        convert_to_unicode(line).removesuffix("\r").split("\t")
-        for line in lines
+        decode(line, path, number).removesuffix("\r").split("\t")
+        for number, line in enumerate(lines, 1)
     )
     header = next(rows, []) if split.has_header else []
     places = {c: _find_column(c, header, path) for c in split.columns}
@@ -121,18 +126,40 @@ def _read_rows(
 
 def _read_json_rows(path, split: Split, lines) -> Iterator:
     for number, line in enumerate(lines):
-        try:
-            row = json.loads(line)
-            values = {c: row[c] for c in split.columns}
-        except (ValueError, TypeError, KeyError) as error:
+        where = f"line {number + 1} of {path}"
+        row = parse_json(line, where)
+        if not isinstance(row, dict) or any(
+            column not in row for column in split.columns
+        ):
             raise ValueError(
                 f"Every line of {path} must be a JSON object with the keys "
                 f"{', '.join(map(str, split.columns))}, but line {number + 1} "
-                f"is not ({error!r})."
-            ) from None
-        yield (
-            number,
-            {c: "" if v is None else str(v) for c, v in values.items()},
+                f"is not: {reprlib.repr(row)}."
+            )
+        values = {c: row[c] for c in split.columns}
+        for column, value in values.items():
+            _check_value(value, f"{where}: {column}")
+        if split.label is not None:
+            _check_label(values[split.label], f"{where}: {split.label}")
+        yield number, {c: str(v) for c, v in values.items()}
+
+
+def _check_value(value: object, where: str) -> None:
+    """Texts and labels are text; numbers and true or false have one."""
+    is_one = isinstance(value, (str, int, float))
+    if not is_one or value in (math.inf, -math.inf) or value != value:
+        raise ValueError(
+            "A value must be text, a number, true or false, but "
+            f"{reprlib.repr(value)} is in {where}; correct the line."
+        )
+
+
+def _check_label(label: object, where: str) -> None:
+    """Labels are kept in a file, one a line."""
+    if isinstance(label, str) and set(label) & set("\r\n"):
+        raise ValueError(
+            f"A label must be a single line, but {label!r} is in {where}; "
+            "correct the line."
         )
 
 

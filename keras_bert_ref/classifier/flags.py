@@ -6,8 +6,6 @@ from keras_bert_ref import commands
 from keras_bert_ref import flags as shared
 from keras_bert_ref.classifier import tasks
 
-ACTIONS = ("train", "eval", "predict")
-
 
 def define() -> None:
     with shared.group(shared.ORIGINAL):
@@ -25,13 +23,7 @@ def define() -> None:
         )
         shared.define_model_flags(max_seq_length=128)
         shared.define_fine_tuning_flags()
-        flags.DEFINE_bool("do_eval", False, "Evaluate on the dev set.")
-        flags.DEFINE_integer(
-            "eval_batch_size",
-            8,
-            "Examples in an evaluation batch.",
-            lower_bound=1,
-        )
+        shared.define_eval_flags()
         shared.define_training_flags()
         flags.mark_flags_as_required(["data_dir", "task_name"])
     with shared.group(shared.FURTHER):
@@ -54,30 +46,16 @@ def define() -> None:
             False,
             "For your own files: labels are scores, not classes.",
         )
-        flags.DEFINE_integer(
-            "num_trials",
-            1,
-            "Number of trials, with consecutive seeds from --seed on.",
-            lower_bound=1,
-        )
-        flags.DEFINE_list(
-            "learning_rates", [], "Rates to try; the best on dev is kept."
-        )
-        flags.DEFINE_list(
-            "train_batch_sizes", [], "Batch sizes to try, likewise."
-        )
-        flags.DEFINE_list(
-            "epochs_grid", [], "Numbers of epochs to try, likewise."
-        )
+        shared.define_watch_flags("the dev set")
+        shared.define_trial_flags()
+        shared.define_bilstm_flag()
         shared.define_engine_flags()
         shared.define_log_flags()
 
 
 def check(options: commands.Options) -> None:
-    if not any(getattr(options, f"do_{action}") for action in ACTIONS):
-        raise ValueError(
-            "Nothing to do: set --do_train, --do_eval or --do_predict."
-        )
+    shared.chosen_actions(options)
+    shared.check_watch_flags(options, "do_eval")
 
 
 def command() -> None:

@@ -1,7 +1,7 @@
 """Scores and predictions of a classifier, split by split."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from absl import logging
@@ -13,6 +13,7 @@ from keras_bert_ref.classifier.splits import PreparedSplit
 from keras_bert_ref.classifier.tasks import Task
 from keras_bert_ref.records import batches
 from keras_bert_ref.training import loop, trials
+from keras_bert_ref.training.report import Example
 
 
 def evaluate(
@@ -23,8 +24,12 @@ def evaluate(
     batch_size: int,
     length_multiple: int | None,
     jit_compile: bool = False,
+    keep: Callable[[PreparedSplit, np.ndarray], None] = lambda *_: None,
 ) -> dict[str, float]:
-    """Scores a model; for the arguments see `predict`.
+    """Scores a model; for further arguments see `predict`.
+
+    Args:
+        keep: gets the logits of each split.
 
     Returns:
         `eval_loss`, the mean over examples, and `eval_<metric>`; `loss`, the
@@ -42,6 +47,7 @@ def evaluate(
             length_multiple=length_multiple,
             jit_compile=jit_compile,
         )
+        keep(data, logits)
         losses = metrics.losses(logits, data.labels)
         scores = metrics.score(names, data.labels, choose(logits))
         prefix = f"eval_{data.split.suffix}_".replace("__", "_")
@@ -65,7 +71,10 @@ def make_ranking(task: Task) -> trials.Ranking:
         title=task.name,
         best_by=tuple(f"eval_{metric}" for metric in task.metrics),
         shown={f"eval_{name.replace(' ', '_')}": name for name in names},
-        published=lambda name: published_scores(task.name, name),
+        published=lambda name: {
+            f"test: {model}": score
+            for model, score in published_scores(task.name, name).items()
+        },
     )
 
 
@@ -96,6 +105,28 @@ def predict(
 def choose(logits: np.ndarray) -> np.ndarray:
     """The likeliest classes, or the scores."""
     return logits[:, 0] if logits.shape[1] == 1 else logits.argmax(axis=1)
+
+
+def read_examples(
+    task: Task, data: PreparedSplit, logits: np.ndarray
+) -> Iterator[Example]:
+    """What was predicted for each example, for the report. Scores count as
+    right within half a point."""
+    chosen = choose(logits)
+    for i, example in enumerate(data.examples):
+        facts = [("Text", example.text_a)]
+        if example.text_b is not None:
+            facts.append(("Second text", example.text_b))
+        if task.is_regression:
+            is_right = abs(float(chosen[i]) - float(data.labels[i])) <= 0.5
+            gold, predicted = f"{data.labels[i]:g}", f"{chosen[i]:.2f}"
+        else:
+            is_right = bool(chosen[i] == data.labels[i])
+            gold = str(task.labels[data.labels[i]])
+            share = metrics.softmax(logits[i : i + 1])[0, chosen[i]]
+            predicted = f"{task.labels[chosen[i]]} ({share:.0%})"
+        facts += [("Label", gold), ("Predicted", predicted)]
+        yield Example(is_right, facts)
 
 
 def write_predictions(

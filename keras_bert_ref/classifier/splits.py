@@ -8,11 +8,13 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_ref import prepared
 from keras_bert_ref.classifier import features, files, tfds
 from keras_bert_ref.classifier.tasks import Split, Task
 from keras_bert_ref.files import read, replace
 from keras_bert_ref.records.batches import Records
 from keras_bert_ref.records.parallel import run_apart
+from keras_bert_ref.text_files import decode
 from keras_bert_ref.tokenization import FullTokenizer
 
 LABELS_FILE = "labels.txt"
@@ -25,11 +27,13 @@ class PreparedSplit(NamedTuple):
         split: which it is.
         labels: int32 [N] classes, or float32 [N] scores.
         records: its examples, in the same order.
+        examples: as they were read; of `eval` only.
     """
 
     split: Split
     labels: np.ndarray
     records: Records
+    examples: Sequence[files.InputExample] = ()
 
 
 def prepare(
@@ -69,14 +73,20 @@ def prepare(
         )
         count = len(examples)
         records = Records(
-            [path], schema, count, vocab_size, shuffle_buffer=count
+            [path],
+            schema,
+            count,
+            vocab_size,
+            shuffle_buffer=count,
+            num_labels=len(task.labels) or None,
         )
-        prepared[name].append(PreparedSplit(split, labels, records))
+        kept = examples if name == "eval" else ()
+        prepared[name].append(PreparedSplit(split, labels, records, kept))
     return prepared
 
 
 def _read_splits(task: Task, splits: Sequence[Split], data_dir: str) -> list:
-    if tfds.is_tfds(data_dir):
+    if prepared.is_tfds(data_dir):
         return run_apart(tfds.read_splits, task, splits, data_dir)
     return [files.read_examples(task, s, data_dir) for s in splits]
 
@@ -155,4 +165,5 @@ def read_labels(output_dir: str) -> tuple[str, ...] | None:
     path = os.path.join(output_dir, LABELS_FILE)
     if not tf.io.gfile.exists(path):
         return None
-    return tuple(read(path).decode().removesuffix("\n").split("\n"))
+    text = decode(read(path), path, first_line=1)
+    return tuple(text.removesuffix("\n").split("\n"))

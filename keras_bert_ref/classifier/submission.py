@@ -3,7 +3,6 @@
 python -m keras_bert_ref.classifier.submission glue.zip output_dir ...
 """
 
-import importlib
 import io
 import os
 import sys
@@ -12,8 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_bert_ref import commands
+from keras_bert_ref import commands, files
 from keras_bert_ref.classifier.tasks import SUBMISSIONS, Split, Task
+from keras_bert_ref.guard import guard
 
 FOLDER = "submission"
 LOWEST_SCORE, HIGHEST_SCORE = 0.0, 5.0  # of STS-B
@@ -27,8 +27,6 @@ def write_submission(
     Args:
         predictions: for each example, the number of its class, or a score.
     """
-    from keras_bert_ref import files
-
     if task.is_regression:
         clipped = np.clip(predictions, LOWEST_SCORE, HIGHEST_SCORE)
         answers = [f"{score:.3f}" for score in clipped]
@@ -42,14 +40,12 @@ def write_submission(
 
 def zip_submissions(zip_file: str, output_dirs: Sequence[str]) -> list[str]:
     """Puts the files of several runs into one zip; returns what is missing."""
-    import tensorflow as tf
-
-    from keras_bert_ref import files
-
     found = {}
     for output_dir in output_dirs:
-        for path in tf.io.gfile.glob(os.path.join(output_dir, FOLDER, "*.tsv")):
+        for path in files.starting_with(os.path.join(output_dir, FOLDER, "")):
             name = os.path.basename(path)
+            if not name.endswith(".tsv") or name.startswith("."):
+                continue
             if name in found:
                 raise ValueError(
                     f"Both {found[name]} and {path} are there; name only one "
@@ -61,6 +57,7 @@ def zip_submissions(zip_file: str, output_dirs: Sequence[str]) -> list[str]:
             f"There is no {FOLDER}/*.tsv in {', '.join(output_dirs)}; make "
             "them with run_classifier.py --do_predict."
         )
+    files.check_apart(found.values(), [zip_file])
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(found):
@@ -78,15 +75,14 @@ def main() -> None:
     if len(arguments) < 2:
         sys.exit(__doc__)
     zip_file, *output_dirs = arguments
-    with commands.quiet_start():
-        importlib.import_module("keras_bert_ref.files")
-    try:
+
+    def work() -> None:
         missing = zip_submissions(zip_file, output_dirs)
-    except ValueError as error:
-        sys.exit(str(error))
-    print(f"Wrote {zip_file}.")
-    if missing:
-        print(f"Missing: {', '.join(missing)}. GLUE wants all but AX.")
+        print(f"Wrote {zip_file}.")
+        if missing:
+            print(f"Missing: {', '.join(missing)}. GLUE wants all but AX.")
+
+    guard(work, say=sys.exit)
 
 
 if __name__ == "__main__":

@@ -4,15 +4,9 @@ from collections.abc import Sequence
 
 from absl import logging
 
+from keras_bert_ref import prepared
 from keras_bert_ref.classifier.files import InputExample
 from keras_bert_ref.classifier.tasks import Split, Task
-
-PREFIX = "tfds"
-
-
-def is_tfds(data_dir: str) -> bool:
-    """Whether --data_dir is `tfds` or `tfds:` and a folder."""
-    return data_dir == PREFIX or data_dir.startswith(PREFIX + ":")
 
 
 def read_splits(task: Task, splits: Sequence[Split], data_dir: str) -> list:
@@ -40,7 +34,7 @@ def read_examples(
 
     config, part = split.tfds.split("/")
     name = f"glue/{config}"
-    folder = data_dir.removeprefix(PREFIX).removeprefix(":") or None
+    folder = prepared.folder_of(data_dir)
     builder = tfds.builder(name, data_dir=folder)
     try:
         dataset = builder.as_dataset(split=part)

@@ -82,8 +82,9 @@ def first_word_accuracy(folder: str) -> float:
     return squad_metric.evaluate_v1(articles, answers)["exact_match"] / 100
 
 
-def show_predictions(folder: str, step: int) -> None:
-    """Prints the likeliest words for some masks, before and after."""
+def show_predictions(folder: str, step: int) -> list[tuple[str, str, str]]:
+    """Prints the likeliest words for some masks, before and after; returns
+    sentences with both."""
     tokenizer = FullTokenizer(f"{folder}/vocab.txt", do_lower_case=True)
     before, after = (
         BertPretraining.from_checkpoint(
@@ -92,11 +93,15 @@ def show_predictions(folder: str, step: int) -> None:
         for saved in (0, step)
     )
     print("\nPredictions for [MASK], before and after pre-training:")
+    rows = []
     for sentence in SENTENCES:
-        print(f"  {sentence}")
-        for when, model in (("before", before), ("after", after)):
-            words = predict_words(model, tokenizer, sentence)
-            print(f"    {when + ':':8}{', '.join(words)}")
+        words = [
+            ", ".join(predict_words(model, tokenizer, sentence))
+            for model in (before, after)
+        ]
+        print(f"  {sentence}\n    before: {words[0]}\n    after:  {words[1]}")
+        rows.append((sentence, *words))
+    return rows
 
 
 def predict_words(model, tokenizer, sentence: str, count: int = 3) -> list[str]:
@@ -150,8 +155,6 @@ def show_summary(folder: str, results: list[Result], seconds: float) -> None:
             f"{time:>7}"
         )
     print(
-        f"\nDone in {seconds:.0f} s. Curves: curves.png in "
-        f"{folder}/pretrained, pairs and questions; the whole log: "
-        f"{folder}/log.txt. The model: "
-        f"BertModel.from_checkpoint({folder + '/pretrained'!r})"
+        f"\nDone in {seconds:.0f} s. The whole log: {folder}/log.txt. The "
+        f"model: BertModel.from_checkpoint({folder + '/pretrained'!r})"
     )

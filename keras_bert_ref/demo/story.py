@@ -21,7 +21,7 @@ from absl import logging
 
 from keras_bert_ref.commands import Options
 from keras_bert_ref.config import BertConfig
-from keras_bert_ref.demo import report
+from keras_bert_ref.demo import page, report
 
 SAMPLES = importlib.resources.files("keras_bert_ref.demo")
 LENGTH = 32
@@ -42,6 +42,7 @@ COMMANDS = {
     "run_pretraining": ("pretraining.flags", "run_pretraining.py"),
     "run_classifier": ("classifier.flags", "run_classifier.py"),
     "run_squad": ("squad.flags", "run_squad.py"),
+    "view": ("view.flags", "-m keras_bert_ref.view"),
 }
 INDENTS = {"initial_indent": "    ", "subsequent_indent": "    "}
 
@@ -63,11 +64,21 @@ def main(options: Options, _words=()) -> None:
     )
     write_config(folder)
     results = pretrain(folder)
-    report.show_predictions(folder, STEPS)
+    words = report.show_predictions(folder, STEPS)
     results.append(fine_tune_pairs(folder))
     results.append(fine_tune_questions(folder))
     report.show_answers(folder)
+    run_command(
+        folder,
+        "view",
+        model=f"{folder}/pretrained/model.ckpt-0",
+        compare=f"{folder}/pretrained/model.ckpt-{STEPS}",
+        text=page.VIEWED,
+        output=f"{folder}/{page.VIEW_FILE}",
+    )
     report.show_summary(folder, results, time.perf_counter() - start)
+    path = page.write_story(folder, words, results)
+    print(f"\nThe whole story on one page: {path}")
 
 
 def pretrain(folder: str) -> list[report.Result]:
@@ -91,6 +102,7 @@ def pretrain(folder: str) -> list[report.Result]:
         "max_seq_length": LENGTH,
         "max_predictions_per_seq": PREDICTIONS,
     }
+    evaluation = {"eval_batch_size": 32, "max_eval_steps": 10}
     run_command(
         folder,
         "run_pretraining",
@@ -100,6 +112,9 @@ def pretrain(folder: str) -> list[report.Result]:
         learning_rate=7e-4,
         num_train_steps=STEPS,
         num_warmup_steps=STEPS // 10,
+        eval_input_file=f"{folder}/heldout.tfrecord",
+        eval_every_steps=STEPS // 3,
+        **evaluation,
         **common,
     )
     run_command(
@@ -107,8 +122,7 @@ def pretrain(folder: str) -> list[report.Result]:
         "run_pretraining",
         input_file=f"{folder}/heldout.tfrecord",
         do_eval=True,
-        eval_batch_size=32,
-        max_eval_steps=10,
+        **evaluation,
         **common,
     )
     seconds = time.perf_counter() - start
@@ -145,6 +159,7 @@ def fine_tune_pairs(folder: str) -> report.Result:
         train_batch_size=16,
         learning_rate=3e-4,
         num_train_epochs=15,
+        eval_every_steps=50,
         **start_from(folder, "pairs"),
     )
     return report.Result(
@@ -172,6 +187,7 @@ def fine_tune_questions(folder: str) -> report.Result:
         train_batch_size=32,
         learning_rate=1e-3,
         num_train_epochs=40,
+        eval_every_steps=100,
         **start_from(folder, "questions"),
     )
     return report.Result(

@@ -9,8 +9,12 @@ from absl import logging
 from keras_bert_ref.bars import progress_bar
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.commands import Options
+from keras_bert_ref.config import find_model
 from keras_bert_ref.features import files, lines
+from keras_bert_ref.files import check_apart
+from keras_bert_ref.interruptions import discard_on_signals
 from keras_bert_ref.modeling import BertModel
+from keras_bert_ref.records.lengths import compute_by_length
 from keras_bert_ref.training import setup
 
 # One vector a line takes little room, so many lines are put in order of
@@ -18,8 +22,18 @@ from keras_bert_ref.training import setup
 POOLED_BATCHES = 64
 
 
+@discard_on_signals()
 def main(options: Options, _words=()) -> None:
     warn_of_old_flags(options)
+    check_apart(
+        [
+            options.input_file,
+            options.vocab_file,
+            find_model(options.bert_config_file),
+            f"{options.init_checkpoint}.index",
+        ],
+        [options.output_file],
+    )
     config = setup.read_config(options)
     layers = read_layers(options.layers, config.num_hidden_layers)
     tokenizer = setup.read_tokenizer(options, config)
@@ -98,16 +112,12 @@ def extract(options: Options, model, layers, encoded_lines):
     batch_size, is_pooled = options.batch_size, options.pooling != "none"
     group_size = batch_size * (POOLED_BATCHES if is_pooled else 1)
     while group := list(itertools.islice(encoded_lines, group_size)):
-        lengths = [len(line.input_ids) for line in group]
-        order = sorted(range(len(group)), key=lengths.__getitem__)
-        results = [None] * len(group)
-        for first in range(0, len(group), batch_size):
-            part = order[first : first + batch_size]
-            batch = lines.pad_lines(
-                [group[i] for i in part],
-                setup.LENGTH_MULTIPLE,
-                options.max_seq_length,
-            )
-            for i, values in zip(part, compute(**batch).numpy(), strict=True):
-                results[i] = values if is_pooled else values[: lengths[i]]
-        yield from zip(group, results, strict=True)
+        results = compute_by_length(
+            group,
+            lambda batch: compute(**batch).numpy(),
+            batch_size=batch_size,
+            max_length=options.max_seq_length,
+            length_multiple=setup.LENGTH_MULTIPLE,
+        )
+        for line, values in zip(group, results, strict=True):
+            yield line, values if is_pooled else values[: len(line.input_ids)]

@@ -4,36 +4,30 @@ docs/PRETRAINING_DATA.md tells what is made, how, and in which order.
 """
 
 import dataclasses
-import io
 import os
-import signal
-import sys
 
 from absl import logging
 
 from keras_bert_ref import files, text_files
 from keras_bert_ref.commands import Options
+from keras_bert_ref.interruptions import discard_on_signals
 from keras_bert_ref.pretraining import exact, features, sharded
 from keras_bert_ref.pretraining.settings import Settings
 from keras_bert_ref.pretraining.summary import Summary
-from keras_bert_ref.records.files import expand_outputs, open_outputs
+from keras_bert_ref.records.files import expand_outputs
+from keras_bert_ref.records.framing import open_outputs
 from keras_bert_ref.tokenization import FullTokenizer
 
 NUM_SHOWN = 3
 
 
+@discard_on_signals()
 def main(options: Options, _words=()) -> None:
-    # As Ctrl-C does, so that temporary files are removed.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        create(options)
-    except KeyboardInterrupt:
-        sys.exit("Interrupted: no output file was written.")
-
-
-def create(options: Options) -> None:
     paths = text_files.find_files(options.input_file)
-    vocabulary = io.BytesIO(files.read(options.vocab_file))
+    files.check_apart(
+        [*paths, options.vocab_file], expand_outputs(options.output_file)
+    )
+    vocabulary = files.open_bytes(options.vocab_file)
     tokenizer = FullTokenizer(vocabulary, options.do_lower_case)
     settings = make_settings(options, tokenizer.vocab)
     summary = Summary()

@@ -65,6 +65,7 @@ def define() -> None:
             "Processes to work with; all processors by default. It does not "
             "change the result.",
             lower_bound=1,
+            upper_bound=shared.MAX_PROCESSES,
         )
         flags.DEFINE_bool(
             "sharded",
@@ -96,6 +97,12 @@ def define() -> None:
             "next_sentence_pairs",
             True,
             "Make pairs of segments; otherwise examples of a single segment.",
+        )
+        flags.DEFINE_bool(
+            "pack_sequences",
+            False,
+            "Put several sequences into one example, in a format of our own: "
+            "for devices that want examples of one length without padding.",
         )
         shared.define_log_flags()
 

@@ -14,7 +14,7 @@ from keras_bert_ref.pretraining.corpus import (
     check_documents,
     encode_files,
 )
-from keras_bert_ref.pretraining.features import BATCH_SIZE, make_records
+from keras_bert_ref.pretraining.features import batch_size, make_records
 from keras_bert_ref.pretraining.instances import sample_instances
 from keras_bert_ref.pretraining.settings import Settings
 from keras_bert_ref.pretraining.summary import (
@@ -57,9 +57,10 @@ def generate(
         )
         summary.counts.update(count_instances(instances))
     with summary.phase("writing"):
+        size = batch_size(settings)
         batches = (
-            instances[order[start : start + BATCH_SIZE]]
-            for start in range(0, len(order), BATCH_SIZE)
+            instances[order[start : start + size]]
+            for start in range(0, len(order), size)
         )
         make = functools.partial(make_records, corpus.tokens, settings)
         with progress_bar(

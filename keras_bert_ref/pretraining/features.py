@@ -7,19 +7,30 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from keras_bert_ref.pretraining import packing
 from keras_bert_ref.pretraining.settings import KEEP, Settings
-from keras_bert_ref.records.serialization import serialize
+from keras_bert_ref.records.serialization import parse, serialize
 
 # How many instances to serialize together: enough for NumPy to pay, few
-# enough to stay in the processor's cache.
+# enough to stay in the processor's cache; fewer where records are long.
 BATCH_SIZE = 1024
+BATCH_VALUES = 1 << 22
+
+
+def batch_size(settings: Settings) -> int:
+    """How many instances to serialize together."""
+    length = settings.max_seq_length + settings.max_predictions_per_seq
+    return min(BATCH_SIZE, max(1, BATCH_VALUES // length))
 
 
 def make_records(
     tokens: np.ndarray, settings: Settings, instances: np.ndarray
 ) -> list[bytes]:
     """Serializes instances; the arguments are those of `make_features`."""
-    return serialize(make_features(tokens, settings, instances))
+    features = make_features(tokens, settings, instances)
+    if settings.pack_sequences:
+        features = packing.pack(features, settings)
+    return serialize(features)
 
 
 def make_features(
@@ -69,47 +80,66 @@ def make_features(
     row, place = np.nonzero(is_used & (replacements != KEEP))
     input_ids[row, positions[row, place]] = replacements[row, place]
 
+    rest = settings.max_predictions_per_seq - settings.num_predictions
+
+    def pad(values: np.ndarray) -> np.ndarray:
+        return np.pad(values, [(0, 0), (0, rest)]) if rest else values
+
     return {
         "input_ids": input_ids,
         "input_mask": input_mask.astype(np.int32),
         "segment_ids": segment_ids.astype(np.int32),
-        "masked_lm_positions": positions,
-        "masked_lm_ids": masked_ids,
-        "masked_lm_weights": is_used.astype(np.float32),
+        "masked_lm_positions": pad(positions),
+        "masked_lm_ids": pad(masked_ids),
+        "masked_lm_weights": pad(is_used.astype(np.float32)),
         "next_sentence_labels": instances["is_random_next"][:, None],
     }
 
 
-def make_schema(max_seq_length: int, max_predictions_per_seq: int) -> dict:
-    """What `tf.io.parse_example` must know of the records."""
-    import tensorflow as tf  # here: the generator's workers need none of it
+def make_schema(
+    max_seq_length: int,
+    max_predictions_per_seq: int,
+    sequences_per_row: int | None = None,
+) -> dict:
+    """What `tf.io.parse_example` must know of the records.
+
+    Args:
+        sequences_per_row: int. Of packed records, see packing.py.
+    """
+    import tensorflow as tf  # here: the generator needs none of it
 
     sequence = tf.io.FixedLenFeature([max_seq_length], tf.int64)
     predictions = tf.io.FixedLenFeature([max_predictions_per_seq], tf.int64)
     weights = tf.io.FixedLenFeature([max_predictions_per_seq], tf.float32)
-    return {
+    starts = tf.io.FixedLenFeature([sequences_per_row or 1], tf.int64)
+    schema = {
         "input_ids": sequence,
         "input_mask": sequence,
         "segment_ids": sequence,
         "masked_lm_positions": predictions,
         "masked_lm_ids": predictions,
         "masked_lm_weights": weights,
-        "next_sentence_labels": tf.io.FixedLenFeature([1], tf.int64),
+        "next_sentence_labels": starts,
     }
+    if sequences_per_row is not None:
+        schema["sequence_ids"] = sequence
+        schema["cls_positions"] = starts
+        schema["next_sentence_weights"] = tf.io.FixedLenFeature(
+            [sequences_per_row], tf.float32
+        )
+    return schema
 
 
 def describe(record: bytes, inv_vocab: Mapping[int, str]) -> str:
     """Shows a pre-training example, each label behind the token it masks."""
-    import tensorflow as tf
-
-    features = tf.train.Example.FromString(record).features.feature
-    names = "input_ids", "masked_lm_positions", "masked_lm_ids"
-    ids, positions, labels = (features[name].int64_list.value for name in names)
-    length = sum(features["input_mask"].int64_list.value)
-    tokens = [inv_vocab[index] for index in ids[:length]]
-    weights = features["masked_lm_weights"].float_list.value
-    for position, label, weight in zip(positions, labels, weights, strict=True):
+    features = parse(record)
+    length = sum(features["input_mask"])
+    tokens = [inv_vocab[index] for index in features["input_ids"][:length]]
+    for position, label, weight in zip(
+        *(features[f"masked_lm_{x}"] for x in ("positions", "ids", "weights")),
+        strict=True,
+    ):
         if weight:
             tokens[position] += f"({inv_vocab[label]})"
-    is_random = features["next_sentence_labels"].int64_list.value[0]
+    is_random = features["next_sentence_labels"][0]
     return f"{' '.join(tokens)} [random next: {'yes' if is_random else 'no'}]"

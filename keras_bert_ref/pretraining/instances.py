@@ -38,7 +38,7 @@ def sample_instances(
     """
     sampler = SegmentSampler(corpus, settings, rng)
     masker = Masker(corpus, settings, rng)
-    num_predictions = settings.max_predictions_per_seq
+    num_predictions = settings.num_predictions
     pack = struct.Struct(f"<2q4i{num_predictions}H{num_predictions}i").pack
     packed = bytearray()
     for step in progress(range(dupe_factor * corpus.num_documents)):

@@ -106,7 +106,7 @@ def mask_at_once(instances: np.ndarray, settings: Settings, seed: int) -> None:
     """
     rng = np.random.default_rng(seed)
     position = np.arange(settings.max_seq_length)
-    rank = np.arange(min(settings.max_predictions_per_seq, len(position)))
+    rank = np.arange(settings.num_predictions)
     sep = instances["a_length"][:, None] + 1  # [N, 1]
     last_sep = sep + instances["b_length"][:, None] + 1  # [N, 1]
     is_special = (position == 0) | (position == sep) | (position >= last_sep)
@@ -130,5 +130,5 @@ def mask_at_once(instances: np.ndarray, settings: Settings, seed: int) -> None:
 
     is_used = rank < count
     instances["num_masked"] = count[:, 0]
-    instances["masked_positions"][:, : len(rank)] = positions * is_used
-    instances["replacements"][:, : len(rank)] = replacements * is_used
+    instances["masked_positions"] = positions * is_used
+    instances["replacements"] = replacements * is_used

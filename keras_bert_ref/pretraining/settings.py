@@ -31,6 +31,7 @@ class Settings:
     mask_prob: float = 0.8
     keep_prob: float = 0.1
     next_sentence_pairs: bool = True
+    pack_sequences: bool = False
 
     def __post_init__(self):
         if "[MASK]" not in self.vocab:
@@ -66,6 +67,7 @@ class Settings:
                 "mask_prob and keep_prob may be 1 together, but "
                 f"{self.mask_prob} + {self.keep_prob} is more; lower one."
             )
+        warn_of_padding(self.max_seq_length, self.max_predictions_per_seq)
         wanted = round(self.max_seq_length * self.masked_lm_prob)
         if wanted > self.max_predictions_per_seq:
             logging.warning(
@@ -78,9 +80,14 @@ class Settings:
                 self.max_predictions_per_seq,
             )
 
+    @property
+    def num_predictions(self) -> int:
+        """Masked positions of an instance, at most: no more than it has."""
+        return min(self.max_predictions_per_seq, self.max_seq_length)
+
     def instance_type(self) -> np.dtype:
         """The fields of an instance."""
-        num_predictions = self.max_predictions_per_seq
+        num_predictions = self.num_predictions
         return np.dtype(
             [
                 ("a_start", "<i8"),
@@ -92,4 +99,16 @@ class Settings:
                 ("masked_positions", "<u2", num_predictions),
                 ("replacements", "<i4", num_predictions),
             ]
+        )
+
+
+def warn_of_padding(max_seq_length: int, max_predictions_per_seq: int) -> None:
+    """Says so where records have more room than anything can fill."""
+    if max_predictions_per_seq > max_seq_length:
+        logging.warning(
+            "max_predictions_per_seq=%d, but a sequence has only "
+            "max_seq_length=%d positions: the rest of each record is padding. "
+            "Lower --max_predictions_per_seq, for records and for training.",
+            max_predictions_per_seq,
+            max_seq_length,
         )

@@ -8,7 +8,6 @@ that of a few shards, and disk space is about half the size of the text.
 import functools
 import itertools
 import os
-import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
@@ -16,6 +15,7 @@ import numpy as np
 from absl import logging
 
 from keras_bert_ref.bars import progress_bar
+from keras_bert_ref.files import temporary_folder
 from keras_bert_ref.pretraining.corpus import (
     Corpus,
     Encoded,
@@ -54,7 +54,7 @@ def generate(
     where its file ends.
     """
     num_shards = count_shards(count_bytes(paths), shard_bytes)
-    with tempfile.TemporaryDirectory(prefix="bert-shards-") as folder:
+    with temporary_folder("bert-shards") as folder:
         with summary.phase("tokenizing"):
             encoded = encode_files(paths, tokenizer, num_workers)
             sizes = _deal_documents(

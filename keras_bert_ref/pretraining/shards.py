@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from keras_bert_ref.pretraining.corpus import Corpus, Encoded
-from keras_bert_ref.pretraining.features import BATCH_SIZE, make_records
+from keras_bert_ref.pretraining.features import batch_size, make_records
 from keras_bert_ref.pretraining.instances import sample_instances_at_once
 from keras_bert_ref.pretraining.settings import Settings
 from keras_bert_ref.pretraining.summary import count_corpus, count_instances
@@ -82,7 +82,8 @@ def sample_shard(
     if copy == 0:
         counts += count_corpus(corpus, settings)
     records = []
-    for start in range(0, len(order), BATCH_SIZE):
-        batch = instances[order[start : start + BATCH_SIZE]]
+    size = batch_size(settings)
+    for start in range(0, len(order), size):
+        batch = instances[order[start : start + size]]
         records += make_records(corpus.tokens, settings, batch)
     return records, counts

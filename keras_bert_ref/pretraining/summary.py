@@ -42,7 +42,8 @@ class Summary:
             "instances": f"{counts['instances']:,}",
             "random next": _share(counts["random_next"], counts["instances"]),
             "masked tokens": _share(counts["masked"], counts["positions"]),
-            "padding": _share(room - counts["positions"], room),
+            "padding": _share(room - counts["positions"], room)
+            + (" before packing" if settings.pack_sequences else ""),
             "time": f"{seconds:.1f} s ({phases})",
             "speed": f"{counts['instances'] / seconds:,.0f} instances/s",
         }

@@ -9,23 +9,34 @@ the whole stream and parses only its share of every batch.
 import contextlib
 import dataclasses
 import gzip
+import hashlib
+import json
 import math
+import os
 import re
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_ref.records import limits
 from keras_bert_ref.records.files import open_file, read_records
 
 # A TFRecord: length (8 bytes), its checksum (4), the record, its checksum (4).
 HEADER = struct.Struct("<Q4x")
 FOOTER_SIZE = 4
 CHUNK = 1 << 24
-# Features that hold ids of the vocabulary, in whatever task.
-WORD_IDS = ("input_ids", "masked_lm_ids")
+# Features with a value for each token.
+PER_TOKEN = (
+    "input_ids",
+    "input_mask",
+    "segment_ids",
+    "sequence_ids",
+    "tag_ids",
+    "tag_mask",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,8 +48,11 @@ class Records:
         schema: features by name, as tf.io.parse_example takes them.
         num_records: in all files together.
         vocab_size: ids of words must be smaller.
+        type_vocab_size: likewise those of segments.
+        num_labels: likewise labels; None: there are none, or scores.
         shuffle_buffer: how many are held, serialized, to shuffle among; of
             smaller data, all.
+        prepare: what happens to each batch before it is used.
     """
 
     paths: Sequence[str]
@@ -46,14 +60,40 @@ class Records:
     num_records: int
     vocab_size: int
     shuffle_buffer: int = 100_000
+    prepare: Callable[[dict], dict] = lambda batch: batch
+    type_vocab_size: int = 2
+    num_labels: int | None = None
+
+    @property
+    def limits(self) -> dict[str, int]:
+        return limits.find_limits(
+            self.schema, self.vocab_size, self.type_vocab_size, self.num_labels
+        )
+
+    def fingerprint(self) -> int:
+        """A number that differs where the stream of records does: by the
+        names of files, not their folders, the count and the features."""
+        features = [(n, list(f.shape)) for n, f in sorted(self.schema.items())]
+        names = [path.rsplit("/", 1)[-1] for path in self.paths]
+        known = json.dumps([names, self.num_records, features])
+        return int(hashlib.sha256(known.encode()).hexdigest()[:15], 16)
 
 
 def find_records(
-    paths: Sequence[str], schema: Mapping, vocab_size: int
+    paths: Sequence[str],
+    schema: Mapping,
+    vocab_size: int,
+    type_vocab_size: int = 2,
 ) -> Records:
     """Counts records and checks each file's first against the schema."""
     counts = [count_records(path) for path in paths]
-    records = Records(list(paths), schema, sum(counts), vocab_size)
+    records = Records(
+        list(paths),
+        schema,
+        sum(counts),
+        vocab_size,
+        type_vocab_size=type_vocab_size,
+    )
     if not records.num_records:
         raise ValueError(
             f"There is no record in {', '.join(paths)}; training needs at "
@@ -96,6 +136,7 @@ def distribute(
             f"A batch of {batch_size} cannot be shared evenly by {replicas} "
             "replicas; make the batch size a multiple of that."
         )
+    _check_memory(records, batch_size)
 
     def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
         local = replicas // context.num_input_pipelines
@@ -110,6 +151,19 @@ def distribute(
         return dataset.take(-1 if num_batches is None else num_batches * local)
 
     return strategy.distribute_datasets_from_function(make)
+
+
+def _check_memory(records: Records, batch_size: int) -> None:
+    """Refuses batches whose features alone are larger than this machine."""
+    values = sum(math.prod(f.shape) for f in records.schema.values())
+    needed = 4 * values * batch_size
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > memory:
+        raise ValueError(
+            f"A batch of {batch_size} examples takes {needed >> 30} GiB, "
+            f"before any work on it, and this machine has {memory >> 30}; "
+            "lower the batch size."
+        )
 
 
 def stream_batches(
@@ -182,7 +236,9 @@ def _parse_batches(
     stream: tf.data.Dataset, records: Records, length_multiple: int | None
 ) -> tf.data.Dataset:
     return stream.map(
-        lambda batch: trim(parse(batch, records), length_multiple),
+        lambda batch: records.prepare(
+            trim(parse(batch, records), length_multiple)
+        ),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
     ).prefetch(tf.data.AUTOTUNE)
@@ -191,12 +247,7 @@ def _parse_batches(
 def parse(serialized, records: Records) -> dict:
     """A batch of serialized examples -> features, whole numbers as int32."""
     batch = tf.io.parse_example(serialized, dict(records.schema))
-    words = [batch[name] for name in WORD_IDS if name in batch]
-    largest = tf.reduce_max([tf.reduce_max(ids) for ids in words])
-    check = tf.debugging.Assert(
-        largest < records.vocab_size, ["A record has the id", largest]
-    )
-    with tf.control_dependencies([check]):
+    with tf.control_dependencies([limits.check(batch, records.limits)]):
         return {
             name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
             for name, value in batch.items()
@@ -205,17 +256,32 @@ def parse(serialized, records: Records) -> dict:
 
 def trim(batch: dict, multiple: int | None) -> dict:
     """Cuts off padding that all examples of a batch share."""
+    batch = _cut_predictions(batch)
     if multiple is None:
         return batch
     mask = batch["input_mask"]
-    longest = tf.reduce_max(mask * tf.range(1, tf.shape(mask)[1] + 1))
+    longest = tf.reduce_max(mask * tf.range(1, tf.shape(mask)[-1] + 1))
     if "masked_lm_positions" in batch:
         last = tf.reduce_max(batch["masked_lm_positions"])
         longest = tf.maximum(longest, last + 1)
     length = (longest + multiple - 1) // multiple * multiple
-    per_token = ("input_ids", "input_mask", "segment_ids")
     return {
-        name: value[:, :length] if name in per_token else value
+        name: value[..., :length] if name in PER_TOKEN else value
+        for name, value in batch.items()
+    }
+
+
+def _cut_predictions(batch: dict) -> dict:
+    """No sequence has more masked words than tokens; what goes beyond, as
+    --max_predictions_per_seq may, is padding."""
+    length = batch["input_ids"].shape[-1]
+    positions = batch.get("masked_lm_positions")
+    if positions is None or None in (length, positions.shape[-1]):
+        return batch
+    if positions.shape[-1] <= length:
+        return batch
+    return {
+        name: value[:, :length] if name.startswith("masked_lm_") else value
         for name, value in batch.items()
     }
 
@@ -228,12 +294,12 @@ def readable_errors(records: Records) -> Iterator[None]:
     except tf.errors.DataLossError as error:
         raise _damage(records.paths) from error
     except tf.errors.InvalidArgumentError as error:
-        if "A record has the id" in str(error):
-            largest = re.search(r"has the id\] \[?(\d+)", str(error))
+        if limits.MESSAGE in str(error):
+            where = limits.find_misfit(records.paths, records.limits)
             raise ValueError(
-                f"A record has the word id {largest[1]}, but the "
-                f"model's vocab_size is {records.vocab_size}: the records were "
-                "made with another vocabulary than --bert_config_file has."
+                f"A record does not fit the model: {where}. Make the records "
+                "with the vocabulary and the lengths of --bert_config_file, "
+                "or copy the file again."
             ) from error
         if "Key: " in str(error):
             reason = re.search(r"Key: .*", str(error))

@@ -8,8 +8,10 @@ import contextlib
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-import tensorflow as tf
+if TYPE_CHECKING:  # the generator, which needs the names alone, starts sooner
+    import tensorflow as tf
 
 from keras_bert_ref.files import unfinished
 
@@ -58,6 +60,8 @@ def open_outputs(
 
     The files appear when all are whole.
     """
+    import tensorflow as tf
+
     with unfinished(paths) as names:
         writers = [
             tf.io.TFRecordWriter(name, "GZIP" if path.endswith(".gz") else None)
@@ -74,13 +78,17 @@ def open_outputs(
             writer.close()
 
 
-def read_records(paths: Sequence[str]) -> tf.data.Dataset:
+def read_records(paths: Sequence[str]) -> "tf.data.Dataset":
     """Serialized examples, one file after the other, compressed or not."""
+    import tensorflow as tf
+
     return tf.data.Dataset.from_tensor_slices(list(paths)).flat_map(open_file)
 
 
-def open_file(path: tf.Tensor) -> tf.data.Dataset:
+def open_file(path: "tf.Tensor") -> "tf.data.Dataset":
     """Serialized examples of one file."""
+    import tensorflow as tf
+
     is_compressed = tf.strings.regex_full_match(path, r".*\.gz")
     return tf.data.TFRecordDataset(
         path, compression_type=tf.where(is_compressed, "GZIP", "")

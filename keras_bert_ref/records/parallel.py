@@ -2,13 +2,19 @@
 
 import collections
 import concurrent.futures
+import contextlib
 import gc
+import importlib
 import multiprocessing
+import os
 import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import Connection
+from typing import Any, NoReturn
 
-from keras_bert_ref import commands
+from keras_bert_ref import commands, interruptions
 
 _function: Callable[[Any], Any]
 
@@ -32,20 +38,18 @@ def map_in_order(
         return
     # Shared memory stays shared only if no worker's collector writes to it.
     gc.freeze()
-    pool = concurrent.futures.ProcessPoolExecutor(
-        num_workers, initializer=_start_worker, initargs=(function,)
-    )
     pending = collections.deque()
-    try:
-        for item in items:
-            pending.append(pool.submit(_call, item))
-            if len(pending) > 2 * num_workers:
+    with _open_pool(num_workers, None, _start_worker, function) as pool:
+        try:
+            for item in items:
+                with interruptions.deferred():  # the first one starts workers
+                    pending.append(pool.submit(_call, item))
+                if len(pending) > 2 * num_workers:
+                    yield pending.popleft().result()
+            while pending:
                 yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
-        gc.unfreeze()
+        finally:
+            gc.unfreeze()
 
 
 def run_apart(function: Callable, *arguments) -> Any:
@@ -54,18 +58,60 @@ def run_apart(function: Callable, *arguments) -> Any:
     What TensorFlow does there leaves this process free to choose its devices,
     and to be copied.
     """
-    pool = concurrent.futures.ProcessPoolExecutor(
-        1,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_start_quietly,
-    )
-    with pool:
+    context = multiprocessing.get_context("spawn")
+    with _open_pool(1, context, _start_quietly) as pool:
         return pool.submit(function, *arguments).result()
+
+
+@contextlib.contextmanager
+def _open_pool(
+    num_workers: int, context, initializer: Callable, *arguments
+) -> Iterator[concurrent.futures.ProcessPoolExecutor]:
+    """Processes that end when this one does, however it ends.
+
+    Each holds one end of a pipe. The system closes the other end, the
+    lifeline, when this process is killed.
+    """
+    end, lifeline = multiprocessing.Pipe(duplex=False)
+    pool = concurrent.futures.ProcessPoolExecutor(
+        num_workers,
+        mp_context=context,
+        initializer=_initialize,
+        initargs=(end, lifeline, initializer, *arguments),
+    )
+    try:
+        yield pool
+    except BrokenProcessPool as error:
+        raise ChildProcessError(
+            "A worker process ended before its work was done; was it killed, "
+            "perhaps for want of memory? Work with fewer processes."
+        ) from error
+    finally:
+        # What is at work ends first: cut off in the middle of a result, it
+        # would leave this process waiting for the rest.
+        pool.shutdown(cancel_futures=True)
+        lifeline.close()
+        end.close()
+
+
+def _initialize(
+    end: Connection, lifeline: Connection, initializer: Callable, *arguments
+) -> None:
+    lifeline.close()  # the copy that this process got
+    threading.Thread(target=_end_with, args=(end,), daemon=True).start()
+    initializer(*arguments)
+
+
+def _end_with(end: Connection) -> NoReturn:
+    """Waits for the other end to be closed, then ends this process."""
+    with contextlib.suppress(EOFError, OSError):
+        end.recv_bytes()
+    os._exit(1)
 
 
 def _start_quietly() -> None:
     with commands.quiet_start():
-        pass
+        importlib.import_module("tensorflow")
 
 
 def _start_worker(function: Callable[[Any], Any]) -> None:
@@ -73,6 +119,7 @@ def _start_worker(function: Callable[[Any], Any]) -> None:
     _function = function
     # Ctrl-C reaches the whole process group; the parent ends the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _call(item: Any) -> Any:

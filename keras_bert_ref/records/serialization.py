@@ -1,11 +1,11 @@
-"""Token lists -> padded arrays -> serialized `tf.train.Example`s.
+"""Token lists -> padded arrays -> serialized `tf.train.Example`s; and back.
 
 The bytes are those that protocol buffers give, made about twenty times sooner
 than by filling one message after the other. All strings of a batch are built
 side by side, as rows of arrays.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -113,3 +113,42 @@ def _varints(values: np.ndarray) -> _Bytes:
     return _Bytes(
         [(encoded.reshape(count, -1), keep)], np.count_nonzero(keep, axis=1)
     )
+
+
+def parse(example: bytes) -> dict[str, list[int] | list[float]]:
+    """The features of one example that `serialize` made."""
+    (features,) = _contents(example)
+    found = {}
+    for entry in _contents(features):
+        name, feature = _contents(entry)
+        (values,) = _contents(feature)
+        (data,) = _contents(values)
+        is_float = feature[0] >> 3 == 2
+        found[name.decode()] = (
+            np.frombuffer(data, "<f4").tolist()
+            if is_float
+            else _parse_varints(data)
+        )
+    return found
+
+
+def _contents(data: bytes) -> Iterator[bytes]:
+    """What is in the fields of a message, which are length-delimited."""
+    while data:
+        start = 2
+        while data[start - 1] & 128:
+            start += 1
+        (length,) = _parse_varints(data[1:start])
+        yield data[start : start + length]
+        data = data[start + length :]
+
+
+def _parse_varints(data: bytes) -> list[int]:
+    values, value, shift = [], 0, 0
+    for byte in data:
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            values.append(value)
+            value, shift = 0, 0
+    return values

@@ -84,6 +84,37 @@ def write_predictions(
         verbose_logging: bool. Tell which answers are whole words for want
             of a way back from their tokens.
     """
+    predictions = answer_questions(
+        all_examples,
+        all_features,
+        all_results,
+        n_best_size=n_best_size,
+        max_answer_length=max_answer_length,
+        do_lower_case=do_lower_case,
+        version_2_with_negative=version_2_with_negative,
+        null_score_diff_threshold=null_score_diff_threshold,
+        verbose_logging=verbose_logging,
+    )
+    write_json(output_prediction_file, predictions.answers)
+    write_json(output_nbest_file, predictions.nbest)
+    if version_2_with_negative:
+        write_json(output_null_log_odds_file, predictions.null_odds)
+    return predictions
+
+
+def answer_questions(
+    all_examples: Sequence[SquadExample],
+    all_features: Iterable[InputFeatures],
+    all_results: Iterable[RawResult],
+    *,
+    n_best_size: int,
+    max_answer_length: int,
+    do_lower_case: bool,
+    version_2_with_negative: bool = False,
+    null_score_diff_threshold: float = 0.0,
+    verbose_logging: bool = False,
+) -> Predictions:
+    """Answers all questions; for the arguments see `write_predictions`."""
     nbest, null_odds = {}, {}
     questions = _group_windows(all_examples, all_features, all_results)
     ranked = rank_spans(questions, n_best_size, max_answer_length)
@@ -103,10 +134,6 @@ def write_predictions(
                 null.score - best.start_logit - best.end_logit
             )
     chosen = choose_answers(nbest, null_odds, null_score_diff_threshold)
-    write_json(output_prediction_file, chosen)
-    write_json(output_nbest_file, nbest)
-    if version_2_with_negative:
-        write_json(output_null_log_odds_file, null_odds)
     return Predictions(chosen, nbest, null_odds)
 
 

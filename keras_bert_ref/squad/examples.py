@@ -7,13 +7,13 @@ context and questions about it.
 import bisect
 import collections
 import dataclasses
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from absl import logging
 
 from keras_bert_ref import files
+from keras_bert_ref.squad.format import check_articles
 from keras_bert_ref.tokenization import whitespace_tokenize
 
 # Only these five end a word, whatever else Unicode holds for white space.
@@ -47,14 +47,15 @@ class SquadExample:
 
 def read_articles(input_file: str) -> list[dict]:
     """Returns the articles of a file in SQuAD's format."""
-    content = files.read(input_file)
-    try:
-        return json.loads(content)["data"]
-    except (ValueError, TypeError, KeyError) as error:
+    values = files.read_json(input_file)
+    if "data" not in values:
         raise ValueError(
             "SQuAD's format is JSON with a list of articles under `data`, but "
-            f"{input_file} is not like that ({error!r}); check the file."
-        ) from error
+            f"{input_file} has {', '.join(sorted(values)) or 'nothing'}; "
+            "check the file."
+        )
+    check_articles(values["data"], input_file)
+    return values["data"]
 
 
 def read_squad_examples(
@@ -76,6 +77,11 @@ def read_squad_examples(
     )
 
 
+def split_words(context: str) -> list[str]:
+    """The words of a paragraph."""
+    return _WORD.findall(context)
+
+
 def make_examples(
     articles: Iterable[Mapping],
     is_training: bool,
@@ -87,16 +93,9 @@ def make_examples(
     Args:
         source: where the articles come from, for messages.
     """
-    try:
-        examples = list(
-            _make_examples(articles, is_training, version_2_with_negative)
-        )
-    except KeyError as error:
-        raise ValueError(
-            "An article has `paragraphs`, these a `context` and `qas`, these "
-            f"an `id` and a `question`, but {source} lacks a {error}; check "
-            "the file."
-        ) from error
+    examples = list(
+        _make_examples(articles, is_training, version_2_with_negative)
+    )
     if not is_training:
         _check_ids(example.qas_id for example in examples)
     return examples
@@ -152,6 +151,11 @@ def _add_answer(
         raise ValueError(
             "A training question needs exactly 1 answer, but question "
             f"{example.qas_id} has {len(answers)}; keep one or, {fix}."
+        )
+    if "answer_start" not in answers[0]:
+        raise ValueError(
+            "A training question needs to know where its answer starts, but "
+            f"that of question {example.qas_id} has no `answer_start`; add it."
         )
     text, offset = answers[0]["text"], answers[0]["answer_start"]
     end = offset + len(text)

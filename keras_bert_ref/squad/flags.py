@@ -19,10 +19,13 @@ def define() -> None:
             "predict_file", None, "Questions to answer, likewise."
         )
         flags.DEFINE_integer(
-            "doc_stride", 128, "Tokens from one window to the next."
+            "doc_stride",
+            128,
+            "Tokens from one window to the next.",
+            lower_bound=1,
         )
         flags.DEFINE_integer(
-            "max_query_length", 64, "Longer questions are cut."
+            "max_query_length", 64, "Longer questions are cut.", lower_bound=0
         )
         flags.DEFINE_integer(
             "n_best_size",
@@ -31,7 +34,10 @@ def define() -> None:
             lower_bound=1,
         )
         flags.DEFINE_integer(
-            "max_answer_length", 30, "Tokens of an answer, at most."
+            "max_answer_length",
+            30,
+            "Tokens of an answer, at most.",
+            lower_bound=1,
         )
         flags.DEFINE_bool(
             "verbose_logging",
@@ -58,6 +64,14 @@ def define() -> None:
             "Use the threshold that has the highest F1 on --predict_file "
             "instead of --null_score_diff_threshold.",
         )
+        flags.DEFINE_list(
+            "ensemble_checkpoints",
+            [],
+            "Fine-tuned checkpoints that answer together: the mean of their "
+            "logits counts. They share config and vocabulary.",
+        )
+        shared.define_watch_flags("--predict_file")
+        shared.define_bilstm_flag()
         shared.define_engine_flags()
         shared.define_log_flags()
     # Padding takes part in the original's loss and in its choice of answers.
@@ -73,6 +87,12 @@ def check(options: commands.Options) -> None:
     ):
         if getattr(options, do) and not getattr(options, file):
             raise ValueError(f"--{do} needs questions; set --{file}.")
+    if options.ensemble_checkpoints and options.do_train:
+        raise ValueError(
+            "--ensemble_checkpoints answers with models that are trained "
+            "already; leave out --do_train."
+        )
+    shared.check_watch_flags(options, "do_predict")
     if options.max_seq_length <= options.max_query_length + 3:
         raise ValueError(
             f"--max_seq_length={options.max_seq_length} leaves no room for "

@@ -13,13 +13,17 @@ import argparse
 import json
 import math
 import re
+import reprlib
 import string
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from absl import logging
 
-from keras_bert_ref import commands
+from keras_bert_ref import files
+from keras_bert_ref.guard import guard
+from keras_bert_ref.squad.examples import read_articles
 from keras_bert_ref.squad.thresholds import Scores, find_best_thresholds
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -56,15 +60,14 @@ def evaluate_v1(
 ) -> dict[str, float]:
     """Scores of v1.1; a question without a prediction scores 0."""
     exact = f1 = num_questions = 0
+    missing = []
     for question in _questions(articles):
         num_questions += 1
+        golds = _gold_answers(question)
         if question["id"] not in predictions:
-            logging.warning(
-                "Question %s has no prediction and scores 0.", question["id"]
-            )
+            missing.append(question["id"])
             continue
         prediction = normalize_answer(predictions[question["id"]])
-        golds = [normalize_answer(a["text"]) for a in question["answers"]]
         if not golds:
             raise ValueError(
                 "In SQuAD v1.1 every question has an answer, but question "
@@ -72,7 +75,7 @@ def evaluate_v1(
             )
         exact += _best(compute_exact, golds, prediction)
         f1 += _best(compute_f1, golds, prediction)
-    _check_not_empty(num_questions)
+    _check_predictions(num_questions, missing)
     return {
         "exact_match": 100.0 * exact / num_questions,
         "f1": 100.0 * f1 / num_questions,
@@ -90,7 +93,7 @@ def evaluate_v2(
     Args:
         articles: the data.
         predictions: from question id to answer, "" for none. Questions that
-            are not in it are left out of all scores.
+            are not in it count as wrong, whether they have an answer or not.
         na_probs: from question id to a number that is the higher the less
             likely an answer is: `null_odds.json`.
         na_prob_thresh: float. A question counts as unanswered where its
@@ -104,14 +107,14 @@ def evaluate_v2(
     """
     scores = score_questions(articles, predictions)
     has_answer = scores.has_answer
-    _check_not_empty(len(scores.exact))
     counted = {"exact": scores.exact, "f1": scores.f1}
     if na_probs is not None:
-        _check_na_probs(scores.exact, na_probs)
+        answered = [name for name in scores.exact if name in predictions]
+        _check_na_probs(answered, na_probs)
         counted = {
             metric: {
                 name: value
-                if na_probs[name] <= na_prob_thresh
+                if name not in predictions or na_probs[name] <= na_prob_thresh
                 else not has_answer[name]
                 for name, value in values.items()
             }
@@ -140,24 +143,25 @@ def evaluate_v2(
 def score_questions(
     articles: Articles, predictions: Mapping[str, str]
 ) -> Scores:
-    """Scores each question as v2.0 does."""
+    """Scores each question as v2.0 does; without a prediction, 0."""
     scores = Scores({}, {}, {})
+    missing = []
     for question in _questions(articles):
         name = question["id"]
-        scores.has_answer[name] = bool(question["answers"])
+        golds = _gold_answers(question)
+        scores.has_answer[name] = bool(golds)
         if name not in predictions:
-            logging.warning(
-                "Question %s has no prediction and is left out.", name
-            )
+            missing.append(name)
+            scores.exact[name] = scores.f1[name] = 0
             continue
         prediction = normalize_answer(predictions[name])
-        golds = [normalize_answer(a["text"]) for a in question["answers"]]
         golds = [gold for gold in golds if gold] or [""]
         scores.exact[name] = _best(compute_exact, golds, prediction)
         # No words on both sides is all right here, and none in v1.1.
         scores.f1[name] = scores.exact[name] or _best(
             compute_f1, golds, prediction
         )
+    _check_predictions(len(scores.exact), missing)
     return scores
 
 
@@ -179,17 +183,34 @@ def _questions(articles: Articles) -> Iterator[Mapping]:
             yield from paragraph["qas"]
 
 
+def _gold_answers(question: Mapping) -> list[str]:
+    """The right answers, normalized."""
+    if "answers" not in question:
+        raise ValueError(
+            "Scores need the right answers, but question "
+            f"{question['id']} has no `answers`; pass data that have them."
+        )
+    return [normalize_answer(answer["text"]) for answer in question["answers"]]
+
+
 def _best(
     score: Callable[[str, str], float], golds: Iterable[str], prediction: str
 ) -> float:
     return max(score(gold, prediction) for gold in golds)
 
 
-def _check_not_empty(num_questions: int) -> None:
-    if num_questions == 0:
+def _check_predictions(num_questions: int, missing: list[str]) -> None:
+    """Raises if nothing was predicted; says how many predictions lack."""
+    if num_questions == len(missing):
         raise ValueError(
             "Scores need questions with predictions, but there are 0; check "
             "that data and predictions belong together."
+        )
+    if missing:
+        logging.warning(
+            "%d of %d questions have no prediction and count as wrong, such as "
+            "%s.",
+            *(len(missing), num_questions, ", ".join(map(str, missing[:3]))),
         )
 
 
@@ -203,6 +224,20 @@ def _check_na_probs(
                 f"question {name} is not among the {len(na_probs)} given; "
                 "pass the null_odds.json of the same run."
             )
+
+
+def _read_values(path: str, types: type | tuple, wanted: str) -> dict:
+    """A file with something for each question."""
+    values = files.read_json(path)
+    for name, value in values.items():
+        # Of numbers, NaN is not equal to itself.
+        is_one = isinstance(value, types) and value == value
+        if isinstance(value, bool) or not is_one:
+            raise ValueError(
+                f"{path} must have {wanted} for every question, but question "
+                f"{name} has {reprlib.repr(value)}; check the file."
+            )
+    return values
 
 
 def main() -> None:
@@ -226,30 +261,29 @@ def main() -> None:
     )
     args = parser.parse_args()
 
-    with commands.quiet_start():
-        import tensorflow as tf
+    guard(
+        lambda: score_files(args),
+        say=lambda text: sys.exit(f"Not scored. {text}"),
+    )
 
-        from keras_bert_ref import files
 
-    def load(path: str):
-        with tf.io.gfile.GFile(path) as file:
-            return json.load(file)
-
-    try:
-        articles = load(args.data_file)["data"]
-        predictions = load(args.pred_file)
-        na_probs = load(args.na_prob_file) if args.na_prob_file else None
-        if any("is_impossible" in qa for qa in _questions(articles)):
-            text = json.dumps(
-                evaluate_v2(
-                    articles, predictions, na_probs, args.na_prob_thresh
-                ),
-                indent=2,
-            )
-        else:
-            text = json.dumps(evaluate_v1(articles, predictions))
-    except (KeyError, ValueError, tf.errors.OpError) as error:
-        raise SystemExit(f"Not scored. {error}") from error
+def score_files(args: argparse.Namespace) -> None:
+    """Scores what the flags of the command name."""
+    inputs = [args.data_file, args.pred_file, args.na_prob_file]
+    if args.out_file:
+        files.check_apart(filter(None, inputs), [args.out_file])
+    articles = read_articles(args.data_file)
+    predictions = _read_values(args.pred_file, str, "an answer")
+    na_probs = None
+    if args.na_prob_file:
+        na_probs = _read_values(args.na_prob_file, (int, float), "a number")
+    if any("is_impossible" in qa for qa in _questions(articles)):
+        scores = evaluate_v2(
+            articles, predictions, na_probs, args.na_prob_thresh
+        )
+        text = json.dumps(scores, indent=2)
+    else:
+        text = json.dumps(evaluate_v1(articles, predictions))
     if args.out_file:
         files.replace(args.out_file, text + "\n")
     else:

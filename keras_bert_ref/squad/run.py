@@ -1,27 +1,26 @@
 """The body of run_squad.py; docs/SQUAD.md tells how to use it."""
 
-import math
 import os
-import random
 
 import tensorflow as tf
 from absl import logging
 
 from keras_bert_ref import heads
 from keras_bert_ref.commands import Options
-from keras_bert_ref.squad import answers, examples, logits, metrics, records
+from keras_bert_ref.squad import answers, logits, marks, metrics
 from keras_bert_ref.squad.objective import SPANS
-from keras_bert_ref.squad.tfds import read_articles
-from keras_bert_ref.squad.thresholds import find_best_thresholds
+from keras_bert_ref.squad.preparation import prepare_questions, prepare_training
+from keras_bert_ref.squad.published import published_scores
+from keras_bert_ref.squad.scores import score
 from keras_bert_ref.training import (
     distribution,
     progress,
-    resumable,
+    report,
     setup,
     state,
+    trials,
 )
-
-SHUFFLE_SEED = 12345  # of the original
+from keras_bert_ref.training.evaluations import Evaluation
 
 
 def main(options: Options, _words=()) -> None:
@@ -29,17 +28,25 @@ def main(options: Options, _words=()) -> None:
     config = setup.read_config(options)
     tokenizer = setup.read_tokenizer(options, config)
     # Before TensorFlow is at work: this may use other processes.
+    folder = setup.worker_dir(options)
     if options.do_train:
-        train_records, num_steps = prepare_training(options, tokenizer)
+        train_records, num_steps = prepare_training(options, tokenizer, folder)
     if options.do_predict:
-        questions = prepare_questions(options, tokenizer)
+        questions = prepare_questions(options, tokenizer, folder)
     strategy = setup.choose_devices(options)
     is_chief = distribution.is_chief(strategy)
     if is_chief:
         state.keep_config(options.output_dir, config)
     with strategy.scope():
-        model = heads.BertSpan(config, dtype=policy)
+        model = heads.BertSpan(
+            config, dtype=policy, bilstm_units=options.bilstm_units
+        )
         model.build()
+        ranking = make_ranking(options.version_2_with_negative)
+
+        def evaluate() -> dict:
+            return run_eval(options, model, *questions) if is_chief else {}
+
         if options.do_train:
             setup.train_from_options(
                 options,
@@ -50,103 +57,79 @@ def main(options: Options, _words=()) -> None:
                 records=train_records,
                 num_train_steps=num_steps,
                 num_warmup_steps=int(num_steps * options.warmup_proportion),
+                evaluation=Evaluation(evaluate, ranking.best_by),
+                ranking=ranking,
             )
         if options.do_predict and is_chief:
-            run_predict(options, model, *questions)
+            run_predict(options, model, ranking, *questions)
 
 
-def prepare_training(options: Options, tokenizer):
-    """Returns the windows to train on, and how many steps to take."""
-    is_v2 = options.version_2_with_negative
-    articles = read_articles(options.train_file, "train", is_v2)
-    questions = examples.make_examples(
-        articles, True, is_v2, source=options.train_file
+def make_ranking(is_v2: bool) -> trials.Ranking:
+    """What checkpoints are compared by, and with what."""
+    exact = "exact" if is_v2 else "exact_match"
+    return trials.Ranking(
+        title="SQuAD v2.0" if is_v2 else "SQuAD v1.1",
+        best_by=("f1",),
+        shown={exact: "exact match", "f1": "F1"},
+        published=lambda name: published_scores(is_v2, name),
+        to_percent=1.0,
     )
-    random.Random(SHUFFLE_SEED).shuffle(questions)
-    num_steps = int(
-        len(questions) / options.train_batch_size * options.num_train_epochs
-    )
-    windows = write_records(
-        options, "train.tf_record", questions, tokenizer, is_training=True
-    )
-    if num_steps < 1 or not windows.num_records:
-        raise ValueError(
-            f"Training needs one batch or more, but {options.train_file} has "
-            f"{len(questions)} questions with {windows.num_records} windows of "
-            f"text, for --train_batch_size={options.train_batch_size} and "
-            f"--num_train_epochs={options.num_train_epochs}; lower the one or "
-            "raise the other."
-        )
-    return windows, num_steps
 
 
-def prepare_questions(options: Options, tokenizer):
-    """Returns articles, their questions, and the windows of these."""
-    is_v2 = options.version_2_with_negative
-    articles = read_articles(options.predict_file, "validation", is_v2)
-    questions = examples.make_examples(
-        articles, False, source=options.predict_file
-    )
-    if not questions:
-        raise ValueError(f"There is no question in {options.predict_file}.")
-    can_score = metrics.has_gold_answers(articles, is_v2)
-    if options.best_null_threshold and not (is_v2 and can_score):
-        raise ValueError(
-            "--best_null_threshold weighs answers against none, so it needs "
-            "--version_2_with_negative and a --predict_file with the right "
-            "answers; drop it, or set --null_score_diff_threshold."
-        )
-    features = []
-    windows = write_records(
-        options,
-        "eval.tf_record",
-        questions,
-        tokenizer,
-        is_training=False,
-        keep=features.append,
-    )
-    return articles, questions, features, windows
+def rank_options(options: Options) -> dict:
+    """How answers are found among the logits."""
+    return {
+        "n_best_size": options.n_best_size,
+        "max_answer_length": options.max_answer_length,
+        "do_lower_case": options.do_lower_case,
+        "version_2_with_negative": options.version_2_with_negative,
+        "null_score_diff_threshold": options.null_score_diff_threshold,
+    }
 
 
-def write_records(options: Options, name, questions, tokenizer, **kwargs):
-    return records.write_records(
-        os.path.join(setup.worker_dir(options), name),
-        questions,
-        tokenizer,
-        max_seq_length=options.max_seq_length,
-        doc_stride=options.doc_stride,
-        max_query_length=options.max_query_length,
-        **kwargs,
+def predict_options(options: Options) -> dict:
+    """How logits are computed."""
+    return {
+        "batch_size": options.predict_batch_size,
+        "length_multiple": setup.length_multiple(options),
+        "jit_compile": options.jit_compile,
+    }
+
+
+def run_eval(
+    options: Options, model, articles, questions, features, windows
+) -> dict:
+    """The scores of a model while it trains; writes nothing."""
+    results = logits.predict(model, windows, **predict_options(options))
+    found = answers.answer_questions(
+        questions, features, results, **rank_options(options)
     )
+    return score(options, articles, found)[0]
 
 
 def run_predict(
-    options: Options, model, articles, questions, features, windows
+    options: Options, model, ranking, articles, questions, features, windows
 ) -> None:
-    """Writes answers and, where the right ones are known, their scores."""
+    """Writes answers and, where the right ones are known, their scores and a
+    report."""
     output_dir, is_v2 = options.output_dir, options.version_2_with_negative
-    step = resumable.restore_for_eval(
-        model, output_dir, options.init_checkpoint
+    results, step = logits.restore_and_predict(
+        model,
+        windows,
+        output_dir=output_dir,
+        init_checkpoint=options.init_checkpoint,
+        ensemble_checkpoints=options.ensemble_checkpoints,
+        **predict_options(options),
     )
     predictions = answers.write_predictions(
         questions,
         features,
-        logits.predict(
-            model,
-            windows,
-            batch_size=options.predict_batch_size,
-            length_multiple=setup.length_multiple(options),
-            jit_compile=options.jit_compile,
-        ),
-        n_best_size=options.n_best_size,
-        max_answer_length=options.max_answer_length,
-        do_lower_case=options.do_lower_case,
+        results,
         output_prediction_file=os.path.join(output_dir, "predictions.json"),
         output_nbest_file=os.path.join(output_dir, "nbest_predictions.json"),
         output_null_log_odds_file=os.path.join(output_dir, "null_odds.json"),
-        version_2_with_negative=is_v2,
-        null_score_diff_threshold=options.null_score_diff_threshold,
         verbose_logging=options.verbose_logging,
+        **rank_options(options),
     )
     logging.info(
         "Answers to %d questions, in %s/predictions.json.",
@@ -155,30 +138,25 @@ def run_predict(
     )
     if not is_v2:
         remove(output_dir, "null_odds.json")
-    if metrics.has_gold_answers(articles, is_v2):
-        results = {"global_step": step, **score(options, articles, predictions)}
-        progress.write_results(
-            os.path.join(output_dir, "eval_results.txt"), results
-        )
-    else:
+    if not metrics.has_gold_answers(articles, is_v2):
         logging.info("No scores: --predict_file lacks right answers.")
         remove(output_dir, "eval_results.txt")
-
-
-def score(options: Options, articles, predictions) -> dict:
-    """The official scores; may choose other answers first."""
-    chosen, nbest, null_odds = predictions
-    if not options.version_2_with_negative:
-        return metrics.evaluate_v1(articles, chosen)
-    always = answers.choose_answers(nbest, null_odds, math.inf)
-    scores = metrics.score_questions(articles, always)
-    best = find_best_thresholds(scores, always, null_odds)
-    if options.best_null_threshold:
-        threshold = best["best_f1_thresh"]
-        chosen = answers.choose_answers(nbest, null_odds, threshold)
-        path = os.path.join(options.output_dir, "predictions.json")
+        remove(output_dir, report.EXAMPLES_FILE)
+        report.write(output_dir, ranking)
+        return
+    results, chosen = score(options, articles, predictions)
+    if chosen != predictions.answers:
+        path = os.path.join(output_dir, "predictions.json")
         answers.write_json(path, chosen)
-    return {**metrics.evaluate_v2(articles, chosen), **best}
+    progress.write_results(
+        os.path.join(output_dir, "eval_results.txt"),
+        {"global_step": step, **results},
+    )
+    examples = (
+        report.Example(*example)
+        for example in marks.mark_answers(articles, chosen)
+    )
+    report.write(output_dir, ranking, report.pick(examples))
 
 
 def remove(output_dir: str, name: str) -> None:

@@ -2,10 +2,8 @@
 
 import collections
 
-from keras_bert_ref.records.parallel import run_apart
+from keras_bert_ref import prepared
 from keras_bert_ref.squad import examples
-
-PREFIX = "tfds"
 
 
 def read_articles(
@@ -19,15 +17,10 @@ def read_articles(
         split: "train" or "validation", of such a data set.
         version_2_with_negative: bool. Which data set: v2.0 or v1.1.
     """
-    kind, _, folder = source.partition(":")
-    if kind != PREFIX:
+    if not prepared.is_tfds(source):
         return examples.read_articles(source)
     name = "squad/v2.0" if version_2_with_negative else "squad/v1.1"
-    return run_apart(_read_articles, name, split, folder or None)
-
-
-def _read_articles(name: str, split: str, folder: str | None) -> list[dict]:
-    return make_articles(_load(name, split, folder))
+    return prepared.read_apart(make_articles, source, name, split)
 
 
 def make_articles(rows) -> list[dict]:
@@ -57,19 +50,3 @@ def make_articles(rows) -> list[dict]:
         }
         for title, paragraphs in articles.items()
     ]
-
-
-def _load(name: str, split: str, folder: str | None):
-    """The rows of a data set that is already there."""
-    import tensorflow_datasets as tfds
-
-    try:
-        dataset = tfds.load(name, split=split, data_dir=folder, download=False)
-    except (AssertionError, FileNotFoundError, ValueError) as error:
-        where = f", data_dir={folder!r}" if folder else ""
-        raise ValueError(
-            f"TensorFlow Datasets has not prepared {name} in "
-            f"{folder or 'its folder'}; once, and with a connection, run "
-            f"tfds.load({name!r}{where}). It says: {error}"
-        ) from error
-    return tfds.as_numpy(dataset)

@@ -10,7 +10,7 @@ class Scores(NamedTuple):
 
     Attributes:
         has_answer: whether the data have an answer; all questions.
-        exact: exact match, 0 or 1; questions with a prediction.
+        exact: exact match, 0 or 1; 0 without a prediction.
         f1: overlap of words, 0 to 1; likewise.
     """
 
@@ -60,10 +60,14 @@ def find_best_threshold(
             if no answer at all is best.
     """
     values = getattr(scores, metric)
-    score = best_score = sum(not value for value in scores.has_answer.values())
+    score = best_score = sum(
+        not has_answer
+        for name, has_answer in scores.has_answer.items()
+        if name in predictions  # else it is wrong at any threshold
+    )
     best_threshold = -math.inf
     for name in sorted(na_probs, key=na_probs.__getitem__):
-        if name not in values:
+        if name not in values or name not in predictions:
             continue
         if scores.has_answer[name]:
             score += values[name]

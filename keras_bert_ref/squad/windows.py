@@ -1,18 +1,20 @@
 """SQuAD examples -> windows over their paragraphs -> features.
 
 A model sees `[CLS] question [SEP] text [SEP]`. Where a paragraph is too long,
-windows slide over it, and each makes an input of its own. A token that is in
-several windows counts in the one that shows most of what stands left and
-right of it: there it has its "max context".
+windows slide over it (sliding_windows.py), and each makes an input of its own.
 """
 
 import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
+from keras_bert_ref.sliding_windows import (
+    Window,
+    find_max_context,
+    find_windows,
+)
 from keras_bert_ref.squad.examples import SquadExample
 from keras_bert_ref.squad.tokens import encode_examples
 from keras_bert_ref.tokenization import (
@@ -63,13 +65,6 @@ class InputFeatures:
         """The tokens from start up to, not including, end."""
         ids = self.input_ids[start:end].tolist()
         return convert_ids_to_tokens(self.inv_vocab, ids)
-
-
-class Window(NamedTuple):
-    """A part of a text, in tokens."""
-
-    start: int
-    length: int
 
 
 def convert_examples_to_features(
@@ -143,41 +138,6 @@ def convert_examples_to_features(
                 )
                 feature.is_impossible = examples[index].is_impossible
             output_fn(feature)
-
-
-def find_windows(
-    num_tokens: int, max_length: int, doc_stride: int
-) -> list[Window]:
-    """Windows over a text, up to the first that reaches its end."""
-    windows = []
-    start = 0
-    while start < num_tokens:
-        length = min(max_length, num_tokens - start)
-        windows.append(Window(start, length))
-        if start + length == num_tokens:
-            break
-        start += min(length, doc_stride)
-    return windows
-
-
-def find_max_context(windows: Sequence[Window]) -> np.ndarray:
-    """Returns, for each token of the text, the window that shows it best.
-
-    The score is the smaller of what stands left and right of the token, plus
-    a little for a long window. Ties go to the earlier window.
-    """
-    num_tokens = sum(windows[-1]) if windows else 0
-    if len(windows) == 1:
-        return np.zeros(num_tokens, np.int32)
-    best_score = np.zeros(num_tokens)
-    best_window = np.zeros(num_tokens, np.int32)
-    for index, (start, length) in enumerate(windows):
-        part = slice(start, start + length)
-        left = np.arange(length)
-        score = np.minimum(left, left[::-1]) + 0.01 * length
-        best_window[part][score > best_score[part]] = index
-        best_score[part] = np.maximum(score, best_score[part])
-    return best_window
 
 
 def _frame(values: np.ndarray, offset: int, fill: int) -> np.ndarray:

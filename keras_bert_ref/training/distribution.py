@@ -4,10 +4,12 @@ import contextlib
 import dataclasses
 import json
 import os
+from collections.abc import Iterator
 
 import tensorflow as tf
 from absl import logging
 
+from keras_bert_ref import workers
 from keras_bert_ref.flags import DISTRIBUTIONS
 
 
@@ -41,7 +43,7 @@ def choose_strategy(devices: Devices) -> tf.distribute.Strategy:
     Call it before anything else uses TensorFlow: several workers, and several
     logical devices, can only be set up at the start.
     """
-    kind, reason = _choose_kind(devices)
+    kind, reason = choose_kind(devices)
     if kind == "tpu":
         strategy = _tpu_strategy(devices)
     elif kind == "multi_worker":
@@ -81,7 +83,57 @@ def num_workers(strategy: tf.distribute.Strategy) -> int:
     return sum(len(jobs.get(job, ())) for job in ("chief", "worker")) or 1
 
 
-def _choose_kind(devices: Devices) -> tuple[str, str]:
+def wait_for_all(strategy: tf.distribute.Strategy) -> None:
+    """Returns once all workers have come here: what the chief wrote before,
+    such as the last checkpoint, is there for each of them."""
+    if num_workers(strategy) == 1:
+        return
+
+    @tf.function
+    def meet():
+        context = tf.distribute.get_replica_context()
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.ones([]))
+
+    strategy.run(meet)
+
+
+@contextlib.contextmanager
+def readable_errors(strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """Says which worker is gone, where one is."""
+    lost = (
+        tf.errors.UnavailableError,
+        tf.errors.AbortedError,
+        tf.errors.CancelledError,
+        tf.errors.DeadlineExceededError,
+        tf.errors.InternalError,
+    )
+    try:
+        yield
+    except lost as error:
+        if num_workers(strategy) == 1:
+            raise
+        dead = workers.find_dead(_cluster(strategy))
+        raise ConnectionError(
+            f"{', '.join(dead) or 'Another worker'} is gone, and this one "
+            "cannot go on alone. Start all workers again: they go on from the "
+            "last checkpoint."
+        ) from error
+
+
+def _cluster(strategy: tf.distribute.Strategy) -> workers.Cluster:
+    resolver = strategy.cluster_resolver
+    jobs = resolver.cluster_spec().as_dict()
+    places = {
+        f"{job}_{i}": address
+        for job in ("chief", "worker")
+        for i, address in enumerate(jobs.get(job, ()))
+    }
+    own = f"{resolver.task_type}_{resolver.task_id}"
+    names = tuple(places)
+    return workers.Cluster(names, tuple(places.values()), names.index(own))
+
+
+def choose_kind(devices: Devices) -> tuple[str, str]:
     """A kind of strategy and why."""
     if devices.kind not in DISTRIBUTIONS:
         raise ValueError(
@@ -94,9 +146,9 @@ def _choose_kind(devices: Devices) -> tuple[str, str]:
         return "tpu", "--use_tpu"
     if devices.worker_hosts:
         return "multi_worker", f"{len(devices.worker_hosts)} --worker_hosts"
-    workers = _workers_in_environment()
-    if workers > 1:
-        return "multi_worker", f"TF_CONFIG names {workers} workers"
+    count = _workers_in_environment()
+    if count > 1:
+        return "multi_worker", f"TF_CONFIG names {count} workers"
     if devices.num_replicas and devices.num_replicas > 1:
         return "mirrored", f"--num_replicas={devices.num_replicas}"
     gpus = len(tf.config.list_physical_devices("GPU"))

@@ -44,5 +44,6 @@ def is_right(logits, labels):
 
 def token_count(batch):
     """Real tokens of an example; every task reports them as `tokens`."""
-    lengths = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32), axis=1)
+    mask = tf.cast(batch["input_mask"], tf.float32)
+    lengths = tf.reduce_sum(mask, axis=list(range(1, len(mask.shape))))
     return sum_and_count(lengths, tf.ones_like(lengths))

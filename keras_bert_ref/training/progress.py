@@ -1,10 +1,8 @@
-"""What a person sees of a run: progress, speed, metrics, curves."""
+"""What a person sees of a run: progress, speed, metrics."""
 
-import io
 import json
 import os
 import time
-from collections.abc import Sequence
 
 import tensorflow as tf
 import tqdm
@@ -16,7 +14,6 @@ from keras_bert_ref.config import BertConfig
 from keras_bert_ref.training.distribution import num_workers
 
 METRICS_FILE = "metrics.jsonl"
-CURVES_FILE = "curves.png"
 # What tf.summary.scalar writes; that function needs TensorBoard installed.
 SCALAR = tf.compat.v1.SummaryMetadata(data_class=1)
 SCALAR.plugin_data.plugin_name = "scalars"
@@ -134,7 +131,8 @@ class Progress:
 
 def read_metrics(output_dir: str) -> list[dict]:
     """The lines of metrics.jsonl; a half-written last one is left out."""
-    return files.read_json_lines(os.path.join(output_dir, METRICS_FILE))
+    path = os.path.join(output_dir, METRICS_FILE)
+    return files.read_json_lines(path, keys=["step"])
 
 
 def write_results(path: str, results: dict) -> None:
@@ -142,35 +140,6 @@ def write_results(path: str, results: dict) -> None:
     lines = [f"{key} = {results[key]}" for key in sorted(results)]
     files.replace(path, "\n".join(lines) + "\n")
     logging.info("Results (in %s):\n%s", path, "\n".join(lines))
-
-
-def draw_curves(output_dir: str, names: Sequence[str]) -> str | None:
-    """Draws metrics over steps into curves.png, one panel each."""
-    lines = read_metrics(output_dir)
-    names = [name for name in names if any(name in line for line in lines)]
-    if len(lines) < 2 or not names:
-        return None
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    figure, panels = pyplot.subplots(
-        1, len(names), figsize=(4 * len(names), 3), squeeze=False
-    )
-    for panel, name in zip(panels[0], names, strict=True):
-        shown = [line for line in lines if name in line]
-        panel.plot([x["step"] for x in shown], [x[name] for x in shown])
-        panel.set_title(name.replace("_", " "))
-        panel.set_xlabel("step")
-        panel.grid(alpha=0.3)
-    figure.tight_layout()
-    path = os.path.join(output_dir, CURVES_FILE)
-    image = io.BytesIO()
-    figure.savefig(image, format="png", dpi=120)
-    pyplot.close(figure)
-    files.replace(path, image.getvalue())
-    return path
 
 
 def matmul_peak(dtype: str = "float32") -> float:
@@ -206,13 +175,19 @@ def total_peak(strategy: tf.distribute.Strategy, dtype: str) -> float | None:
     return num_devices * matmul_peak(dtype)
 
 
-def train_flops_per_token(config: BertConfig, length: float) -> float:
+def train_flops_per_token(
+    config: BertConfig, length: float, reads_all: bool = True
+) -> float:
     """Operations of matmuls with weights, and in attention, for one token.
 
-    Forward and backward; the masked-LM head, which works on few tokens, and
-    everything but matmuls are left out.
+    Forward and backward. What works on few tokens is left out: the masked-LM
+    head and, unless the model reads all of them, the last block but for its
+    keys and values. So is everything but matmuls.
     """
     hidden, inner = config.hidden_size, config.intermediate_size
     weights = 4 * hidden * hidden + 2 * hidden * inner
     attention = 2 * length * hidden
-    return 6.0 * config.num_hidden_layers * (weights + attention)
+    layers = config.num_hidden_layers * (weights + attention)
+    if not reads_all:
+        layers -= weights + attention - 2 * hidden * hidden
+    return 6.0 * layers

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import signal
 from collections.abc import Callable
 
 import numpy as np
@@ -9,7 +10,7 @@ import tensorflow as tf
 from absl import logging
 
 from keras_bert_ref.checkpoints import tf1
-from keras_bert_ref.commands import Interrupted, watch_for_sigterm
+from keras_bert_ref.guard import Interrupted, watch_for_signals
 from keras_bert_ref.records import batches as batches_lib
 from keras_bert_ref.training import (
     distribution,
@@ -17,6 +18,7 @@ from keras_bert_ref.training import (
     progress,
     state,
 )
+from keras_bert_ref.training.evaluations import Evaluation, Evaluations
 from keras_bert_ref.training.objective import Objective
 
 # How long steps may go unreported, where --log_steps are not reached before.
@@ -39,6 +41,8 @@ class Plan:
         save_steps: steps between checkpoints.
         keep_checkpoint_max: how many checkpoints to keep; None: all.
         log_steps: steps between reports.
+        eval_steps: steps between evaluations; None: there are none.
+        keep_best: keep the best checkpoint that was evaluated.
     """
 
     output_dir: str
@@ -53,6 +57,8 @@ class Plan:
     save_steps: int = 1000
     keep_checkpoint_max: int | None = 5
     log_steps: int = 100
+    eval_steps: int | None = None
+    keep_best: bool = False
 
 
 def restore(model, optimizer, output_dir: str, init_checkpoint: str | None):
@@ -95,7 +101,14 @@ def restore_for_eval(
             "and no --init_checkpoint."
         )
     logging.info("USING the checkpoint %s.", prefix)
-    tf1.load(model, prefix)
+    missing = tf1.load(model, prefix).missing
+    if missing:
+        raise ValueError(
+            f"A model is evaluated, or predicts, with weights that were "
+            f"trained, but {prefix} lacks {len(missing)} of them: "
+            f"{', '.join(missing)}. Set --do_train first, or --output_dir to "
+            "where this task was trained."
+        )
     return state.step_of(newest) if newest else 0
 
 
@@ -110,18 +123,22 @@ def train_resumably(
     init_checkpoint: str | None = None,
     before_training: Callable[[], None] = lambda: None,
     loss_scale=None,
+    evaluation: Evaluation | None = None,
+    redraw: Callable[[], None] = lambda: None,
 ) -> bool:
     """Trains up to plan.num_train_steps, from wherever it stopped before;
     saves checkpoints and reports on the way.
 
     Args:
         before_training: called if there is something left to do.
+        evaluation: what to do every plan.eval_steps, and after the last.
+        redraw: called after each evaluation.
 
     Returns:
         Whether there was anything left to do.
     """
     resumed = restore(model, optimizer, plan.output_dir, init_checkpoint)
-    records_seen = _restore_extra(resumed, loss_scale)
+    records_seen = _restore_extra(resumed, records, loss_scale)
     step = int(optimizer.iterations.numpy())
     if step >= plan.num_train_steps:
         logging.info(
@@ -141,11 +158,22 @@ def train_resumably(
         epochs,
     )
 
+    check_weights = state.make_weights_check(plan.output_dir, model, optimizer)
+
     def save() -> None:
+        check_weights()
         if distribution.is_chief(strategy):
-            extra = _extra(records_seen, loss_scale)
-            keep = plan.keep_checkpoint_max
-            state.save(plan.output_dir, model, optimizer, extra, keep)
+            save_to(plan.output_dir, plan.keep_checkpoint_max)
+
+    def save_to(folder: str, keep: int | None = None) -> None:
+        extra = _extra(records_seen, records, loss_scale)
+        state.save(folder, model, optimizer, extra, keep)
+
+    def evaluate() -> None:
+        reports.flush()
+        check_weights()
+        evaluations.add(step, save_to)
+        reports.restart_clock()
 
     if not resumed:
         save()
@@ -170,11 +198,24 @@ def train_resumably(
     # With loss scaling a gradient may overflow: that step is left out.
     finite = ("loss",) if loss_scale else ("loss", "gradient_norm")
     reports = _Reports(strategy, model, plan, step, finite)
+    evaluations = None
+    if plan.eval_steps and evaluation:
+        evaluations = Evaluations(
+            evaluation,
+            plan.output_dir if distribution.is_chief(strategy) else None,
+            every_steps=plan.eval_steps,
+            keep_best=plan.keep_best,
+            first_step=step,
+            redraw=redraw,
+        )
     with (
         contextlib.closing(reports),
-        watch_for_sigterm() as signals,
+        watch_for_signals() as signals,
+        distribution.readable_errors(strategy),
         batches_lib.readable_errors(records),
     ):
+        if evaluations and evaluations.starts:
+            evaluate()
         steps = loop.take_steps(
             strategy,
             train_step,
@@ -188,6 +229,13 @@ def train_resumably(
             records_seen += taken.count * plan.batch_size
             reports.add(step, taken)
             is_last = step == plan.num_train_steps
+            # Before it is saved: what is saved has been evaluated, unless
+            # there is no time for it.
+            if evaluations and (
+                is_last
+                or (evaluations.is_due(before, step) and not taken.is_stopping)
+            ):
+                evaluate()
             is_due = step // plan.save_steps > before // plan.save_steps
             if is_due or is_last or taken.is_stopping:
                 reports.flush()
@@ -195,7 +243,8 @@ def train_resumably(
             if taken.is_stopping and not is_last:
                 raise Interrupted(
                     f"Asked to end at step {step} of {plan.num_train_steps}; "
-                    "all is saved, and the same command goes on from there."
+                    "all is saved, and the same command goes on from there.",
+                    signals[0] if signals else signal.SIGTERM,
                 )
     return True
 
@@ -206,7 +255,7 @@ class _Reports:
     def __init__(self, strategy, model, plan: Plan, first_step: int, finite):
         self.strategy = strategy
         self.plan = plan
-        self.config = model.config
+        self.flops_per_token = _flops_per_token(model)
         self.dtype = model.compute_dtype
         self.finite = finite  # what must be a number
         is_chief = distribution.is_chief(strategy)
@@ -228,6 +277,11 @@ class _Reports:
 
     def close(self) -> None:
         self.progress.close()
+
+    def restart_clock(self) -> None:
+        """Leaves out time that was not spent on training."""
+        if self.progress.pace:
+            self.progress.restart_clock()
 
     def flush(self) -> None:
         """Fetches what is pending; raises if training has gone astray."""
@@ -252,7 +306,7 @@ class _Reports:
         length = means.pop("tokens")
         seconds = self.progress.silence()
         if self.peak:
-            flops = progress.train_flops_per_token(self.config, length)
+            flops = self.flops_per_token(length)
             means["matmul_peak_share"] = (
                 flops * length * sequences / seconds / self.peak
             )
@@ -273,18 +327,31 @@ class _Reports:
             )
 
 
-def _extra(records_seen: int, loss_scale) -> dict:
+def _flops_per_token(model) -> Callable[[float], float]:
+    """From the length of sequences; of an encoder, unless a model that has
+    none counts its own."""
+    if hasattr(model, "train_flops_per_token"):
+        return model.train_flops_per_token
+    return lambda length: progress.train_flops_per_token(
+        model.config, length, model.reads_all
+    )
+
+
+def _extra(records_seen: int, records, loss_scale) -> dict:
     """What a checkpoint holds besides the original's variables."""
-    extra = {state.RECORDS_SEEN: np.int64(records_seen)}
+    extra = {
+        state.RECORDS_SEEN: np.int64(records_seen),
+        state.INPUT: np.int64(records.fingerprint()),
+    }
     if loss_scale is not None:
         extra[state.LOSS_SCALE] = loss_scale.value.numpy()
         extra[state.GOOD_STEPS] = loss_scale.good_steps.numpy()
     return extra
 
 
-def _restore_extra(resumed: str | None, loss_scale) -> int:
-    """Reads that again; returns how many records were seen."""
-    reader = tf.train.load_checkpoint(resumed) if resumed else None
+def _restore_extra(resumed: str | None, records, loss_scale) -> int:
+    """Reads that again; returns how many of these records were seen."""
+    reader = tf1.open_reader(resumed) if resumed else None
     if (
         loss_scale is not None
         and reader
@@ -292,6 +359,17 @@ def _restore_extra(resumed: str | None, loss_scale) -> int:
     ):
         loss_scale.value.assign(reader.get_tensor(state.LOSS_SCALE))
         loss_scale.good_steps.assign(reader.get_tensor(state.GOOD_STEPS))
+    if (
+        reader
+        and reader.has_tensor(state.INPUT)
+        and reader.get_tensor(state.INPUT) != records.fingerprint()
+    ):
+        logging.info(
+            "THE INPUT IS NEW: %s was trained on other records; these are "
+            "read from the start.",
+            resumed,
+        )
+        return 0
     if reader and reader.has_tensor(state.RECORDS_SEEN):
         return int(reader.get_tensor(state.RECORDS_SEEN))
     return 0

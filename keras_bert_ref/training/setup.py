@@ -1,28 +1,36 @@
 """From the flags of a command to what they stand for: devices, config,
 tokenizer, and training as they have it."""
 
-import io
-import json
+import contextlib
 import os
 from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
 
-from keras_bert_ref import casing, files, optimization, precision
+from keras_bert_ref import casing, files, lock, precision, workers
 from keras_bert_ref.commands import Options
 from keras_bert_ref.config import BertConfig, find_model
-from keras_bert_ref.optimization import LossScale
+from keras_bert_ref.flags import MAX_STEPS
+from keras_bert_ref.lamb import Lamb
+from keras_bert_ref.optimization import (
+    AdamWeightDecay,
+    LossScale,
+    WarmupLinearDecay,
+)
 from keras_bert_ref.records.batches import Records
 from keras_bert_ref.tokenization import FullTokenizer
 from keras_bert_ref.training import (
+    curves,
     distribution,
-    progress,
+    report,
     resumable,
     run_record,
     state,
 )
+from keras_bert_ref.training.evaluations import Evaluation
 from keras_bert_ref.training.objective import Objective
+from keras_bert_ref.training.trials import Ranking
 
 # Lengths of trimmed batches are multiples of these; under XLA of a larger
 # one, since each length compiles anew.
@@ -32,19 +40,23 @@ XLA_LENGTH_MULTIPLE = 64
 
 def choose_devices(options: Options) -> tf.distribute.Strategy:
     """Chooses devices and seeds; must come before TensorFlow does anything."""
-    strategy = distribution.choose_strategy(
-        distribution.Devices(
-            kind=options.distribution,
-            num_replicas=options.num_replicas,
-            worker_hosts=tuple(options.worker_hosts),
-            task_index=options.task_index,
-            use_tpu=options.use_tpu,
-            tpu_name=options.tpu_name,
-            tpu_zone=options.tpu_zone,
-            gcp_project=options.gcp_project,
-            master=options.master,
-        )
+    devices = distribution.Devices(
+        kind=options.distribution,
+        num_replicas=options.num_replicas,
+        worker_hosts=tuple(options.worker_hosts),
+        task_index=options.task_index,
+        use_tpu=options.use_tpu,
+        tpu_name=options.tpu_name,
+        tpu_zone=options.tpu_zone,
+        gcp_project=options.gcp_project,
+        master=options.master,
     )
+    cluster = workers.read_cluster(options)
+    kind, _ = distribution.choose_kind(devices)
+    if kind == "multi_worker" and cluster:
+        flags = workers.shared_flags(options)
+        workers.meet(cluster, flags, options.worker_timeout)
+    strategy = distribution.choose_strategy(devices)
     keras.utils.set_random_seed(options.seed)
     if options.deterministic:
         tf.config.experimental.enable_op_determinism()
@@ -77,7 +89,7 @@ def read_config(options: Options) -> BertConfig:
 
 def read_tokenizer(options: Options, config: BertConfig) -> FullTokenizer:
     """The tokenizer; vocabulary and casing must fit the model."""
-    vocabulary = io.BytesIO(files.read(options.vocab_file))
+    vocabulary = files.open_bytes(options.vocab_file)
     tokenizer = FullTokenizer(vocabulary, options.do_lower_case)
     casing.check_vocabulary_size(tokenizer.vocab, config.vocab_size)
     casing.check_casing(
@@ -89,10 +101,8 @@ def read_tokenizer(options: Options, config: BertConfig) -> FullTokenizer:
 def worker_dir(options: Options) -> str:
     """Where a worker puts what each worker makes for itself: output_dir, or
     if there are several of them a folder in it."""
-    worker = json.loads(os.environ.get("TF_CONFIG") or "{}").get("task")
-    if options.worker_hosts:
-        worker = {"type": "worker", "index": options.task_index}
-    name = "{type}_{index}".format(**worker) if worker else ""
+    cluster = workers.read_cluster(options)
+    name = cluster.names[cluster.index] if cluster else ""
     return os.path.join(options.output_dir, name)
 
 
@@ -123,48 +133,102 @@ def train_from_options(
     labels: Sequence[str] = (),
     num_train_steps: int,
     num_warmup_steps: int,
+    starts_from_checkpoint: bool = True,
+    stop_at_step: int | None = None,
+    evaluation: Evaluation | None = None,
+    ranking: Ranking | None = None,
 ) -> bool:
-    """Trains as the flags have it; leaves a record of the run, and curves.
+    """Trains as the flags have it; leaves a record of the run, curves and a
+    report.
 
     Args:
         task, labels: for the record, see run_record.py.
+        starts_from_checkpoint: bool. --init_checkpoint is of this model, not
+            of one that made its input.
+        num_train_steps: where the schedule of the learning rate ends.
+        stop_at_step: where to end this run; None: with the schedule.
+        evaluation: for --eval_every_steps.
+        ranking: for the report, what results are compared with.
 
     Returns:
         Whether there was anything left to do.
     """
-    optimizer = optimization.create_optimizer(
-        options.learning_rate, num_train_steps, num_warmup_steps
-    )
+    optimizer = make_optimizer(options, num_train_steps, num_warmup_steps)
     optimizer.build(model.trainable_variables)
     is_chief = distribution.is_chief(strategy)
+    output_dir = options.output_dir
+    start = options.init_checkpoint if starts_from_checkpoint else None
 
     def leave_record() -> None:
         if is_chief:
-            state.keep_config(options.output_dir, model.config)
+            state.keep_config(output_dir, model.config)
+            step = int(optimizer.iterations.numpy())
             run_record.write(
-                options.output_dir, options, task=task, labels=labels
+                output_dir,
+                options,
+                task=task,
+                labels=labels,
+                step=step,
+                num_examples=records.num_records,
             )
 
-    has_trained = resumable.train_resumably(
-        strategy,
-        model,
-        optimizer,
-        objective=objective,
-        records=records,
-        plan=make_plan(options, strategy, num_train_steps),
-        init_checkpoint=options.init_checkpoint,
-        before_training=leave_record,
-        loss_scale=LossScale() if options.dtype == "float16" else None,
-    )
+    def redraw() -> None:
+        shown = ("loss", *objective.curves)
+        if evaluation:
+            shown += evaluation.best_by
+        with report.unbroken(output_dir):
+            curves.draw_curves(output_dir, shown)
+        report.write(output_dir, ranking)
+
+    with lock.hold(output_dir) if is_chief else contextlib.nullcontext():
+        has_trained = resumable.train_resumably(
+            strategy,
+            model,
+            optimizer,
+            objective=objective,
+            records=records,
+            plan=make_plan(options, strategy, stop_at_step or num_train_steps),
+            init_checkpoint=start,
+            before_training=leave_record,
+            loss_scale=LossScale() if options.dtype == "float16" else None,
+            evaluation=evaluation,
+            redraw=redraw,
+        )
     if is_chief:
-        progress.draw_curves(options.output_dir, ("loss", *objective.curves))
+        if not has_trained:
+            run_record.warn_of_no_effect(output_dir, options)
+        redraw()
     return has_trained
+
+
+def make_optimizer(
+    options: Options, num_train_steps: int, num_warmup_steps: int
+) -> AdamWeightDecay:
+    """The optimizer and its schedule, as the flags have it."""
+    schedule = WarmupLinearDecay(
+        options.learning_rate,
+        num_train_steps,
+        num_warmup_steps,
+        power=options.decay_power,
+    )
+    if options.optimizer == "lamb":
+        return Lamb(
+            schedule,
+            ratio_for_all=options.lamb_ratio_for_all,
+            bias_correction=options.bias_correction,
+        )
+    return AdamWeightDecay(schedule, bias_correction=options.bias_correction)
 
 
 def make_plan(
     options: Options, strategy: tf.distribute.Strategy, num_train_steps: int
 ) -> resumable.Plan:
     """How to train, as the flags have it."""
+    if num_train_steps > MAX_STEPS:
+        raise ValueError(
+            f"Training would take {num_train_steps} steps, but they count up "
+            f"to {MAX_STEPS}; lower --num_train_epochs or --num_train_steps."
+        )
     on_tpu = wants_tpu(options)
     share = options.train_batch_size // strategy.num_replicas_in_sync
     if share % options.gradient_accumulation_steps:
@@ -187,4 +251,6 @@ def make_plan(
         save_steps=options.save_checkpoints_steps,
         keep_checkpoint_max=options.keep_checkpoint_max or None,
         log_steps=options.log_steps,
+        eval_steps=options.eval_every_steps,
+        keep_best=options.keep_best,
     )

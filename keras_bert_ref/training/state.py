@@ -2,7 +2,9 @@
 
 import os
 import re
+from collections.abc import Callable
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -12,11 +14,14 @@ from keras_bert_ref.config import BertConfig
 
 NAME = "model.ckpt"
 RECORDS_SEEN = tf1.RESUME_PREFIX + "records_seen"
+# Which records these were, see Records.fingerprint.
+INPUT = tf1.RESUME_PREFIX + "input"
 LOSS_SCALE = tf1.RESUME_PREFIX + "loss_scale"
 GOOD_STEPS = tf1.RESUME_PREFIX + "loss_scale_good_steps"
 
 # What makes an architecture; dropout, for one, may change between runs.
 ARCHITECTURE = (
+    "direction",
     "hidden_act",
     "hidden_size",
     "intermediate_size",
@@ -34,11 +39,19 @@ def latest(output_dir: str) -> str | None:
     Usually the one the `checkpoint` file names; if that is gone or lacks a
     file, the one with the most steps that has all of its files.
     """
-    named = tf.train.latest_checkpoint(output_dir)
+    named = tf1.named_checkpoint(output_dir)
     if named and _is_whole(named):
         return named
     whole = [prefix for prefix in _all(output_dir) if _is_whole(prefix)]
-    return whole[-1] if whole else None
+    if not whole:
+        return None
+    if files.exists(output_dir, "checkpoint"):
+        logging.warning(
+            "The file %s/checkpoint names no whole checkpoint; the one with "
+            "the most steps is used, %s.",
+            *(output_dir, os.path.basename(whole[-1])),
+        )
+    return whole[-1]
 
 
 def step_of(prefix: str) -> int:
@@ -63,25 +76,83 @@ def save(
     kept = kept[len(dropped) :]
     _write_state_file(output_dir, prefix, kept)
     for old in dropped:
-        # The index first: without it the rest is no checkpoint any more.
-        for path in [old + ".index", *tf.io.gfile.glob(old + ".data-*")]:
-            tf.io.gfile.remove(path)
+        _remove(old)
     logging.info("Saved %s.", prefix)
     return prefix
+
+
+def keep_only(output_dir: str, prefix: str) -> None:
+    """Removes all checkpoints of a folder but one."""
+    _write_state_file(output_dir, prefix, [prefix])
+    for other in _all(output_dir):
+        if other != prefix:
+            _remove(other)
+
+
+def _remove(prefix: str) -> None:
+    # The index first: without it the rest is no checkpoint any more.
+    for path in [prefix + ".index", *files.starting_with(prefix + ".data-")]:
+        tf.io.gfile.remove(path)
+
+
+def make_weights_check(output_dir: str, model, optimizer) -> Callable[[], None]:
+    """Returns a function that raises where weights are not fit to be saved.
+
+    It looks at the norm of each variable, on the device, and fetches one
+    number.
+    """
+    variables = {
+        name: variable
+        for name, variable in tf1.named_variables(model, optimizer).items()
+        if name != tf1.GLOBAL_STEP
+    }
+
+    @tf.function
+    def are_finite():
+        norms = [tf.nn.l2_loss(tf.identity(v)) for v in variables.values()]
+        return tf.reduce_all(tf.math.is_finite(tf.stack(norms)))
+
+    def check() -> None:
+        if are_finite():
+            return
+        bad = [n for n, v in variables.items() if not _has_norm(v.numpy())]
+        good = latest(output_dir)
+        raise FloatingPointError(
+            f"The weights are not finite, or far too large, at step "
+            f"{int(optimizer.iterations.numpy())}: {bad[0]} and "
+            f"{len(bad) - 1} others. They are not saved. "
+            + (
+                f"The last good checkpoint is {good}; go on from there with a "
+                "lower --learning_rate or a longer warm-up."
+                if good
+                else "Training has not begun: check --init_checkpoint."
+            )
+        )
+
+    return check
+
+
+def _has_norm(value) -> bool:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(np.square(value, dtype=np.float32).sum()))
 
 
 def keep_config(output_dir: str, config: BertConfig) -> None:
     """Leaves bert_config.json in the folder, so that it loads by itself."""
     path = os.path.join(output_dir, "bert_config.json")
     if tf.io.gfile.exists(path):
-        other = BertConfig.from_json_file(path).to_dict()
-        ours = config.to_dict()
-        different = [k for k in ARCHITECTURE if ours[k] != other.get(k)]
+        other = BertConfig.from_json_file(path)
+        different = [
+            key
+            for key in ARCHITECTURE
+            if getattr(config, key) != getattr(other, key)
+        ]
         if different and latest(output_dir):
             key = different[0]
             raise ValueError(
                 f"{output_dir} holds checkpoints of another architecture: "
-                f"{key} is {other.get(key)} there and {ours[key]} in "
+                f"{key} is {getattr(other, key)} there and "
+                f"{getattr(config, key)} in "
                 "--bert_config_file. Use another --output_dir or that config."
             )
     files.replace(path, config.to_json_string())
@@ -109,6 +180,7 @@ def _write_state_file(output_dir: str, newest: str, kept: list[str]) -> None:
 
 
 def _is_whole(prefix: str) -> bool:
-    return tf.io.gfile.exists(prefix + ".index") and bool(
-        tf.io.gfile.glob(prefix + ".data-?????-of-?????")
+    data = re.compile(re.escape(prefix) + r"\.data-\d{5}-of-\d{5}")
+    return tf.io.gfile.exists(prefix + ".index") and any(
+        map(data.fullmatch, files.starting_with(prefix + ".data-"))
     )

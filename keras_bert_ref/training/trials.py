@@ -4,6 +4,7 @@ Every finished trial is a line of results.jsonl, so that an interrupted grid
 goes on where it stopped.
 """
 
+import collections
 import dataclasses
 import itertools
 import json
@@ -17,11 +18,15 @@ from absl import logging
 
 from keras_bert_ref import files
 from keras_bert_ref.commands import Options
-from keras_bert_ref.training import run_record, state
+from keras_bert_ref.flags import MAX_SEED
+from keras_bert_ref.training import evaluations, run_record, state
 
 RESULTS_FILE = "results.jsonl"
 TABLE_FILE = "results.txt"
+MAX_TRIALS = 10_000
+# Flags of a grid, by their short names.
 SHORT = {
+    "features": "features",
     "learning_rate": "lr",
     "train_batch_size": "batch",
     "num_train_epochs": "epochs",
@@ -49,17 +54,21 @@ class Ranking:
         title: of the table.
         best_by: the trial with the highest mean of these results is best.
         shown: results to show, with their names in the table.
-        published: name in the table -> {model: score in percent}.
+        published: name in the table -> {set and model: score in percent}.
+        to_percent: what results times this are percent.
     """
 
     title: str
     best_by: tuple[str, ...]
     shown: Mapping[str, str]
     published: Callable[[str], Mapping[str, float]] = lambda name: {}
+    to_percent: float = 100.0
 
 
 def plan_trials(
-    options: Options, grid: Mapping[str, Sequence[float]], num_trials: int
+    options: Options,
+    grid: Mapping[str, Sequence[float | str]],
+    num_trials: int,
 ) -> list[Trial]:
     """All settings of a grid, each with all seeds.
 
@@ -71,7 +80,7 @@ def plan_trials(
     trials = []
     for values in itertools.product(*grid.values()):
         setting = dict(zip(grid, values, strict=True))
-        folder = "-".join(f"{SHORT[k]}_{v:g}" for k, v in setting.items())
+        folder = "-".join(f"{SHORT[k]}_{_short(v)}" for k, v in setting.items())
         for k in range(num_trials):
             trial = f"trial_{k}" if num_trials > 1 else ""
             name = "/".join(filter(None, [folder, trial]))
@@ -86,17 +95,38 @@ def plan_trials(
     return trials
 
 
-def plan_from_options(options: Options) -> list[Trial]:
-    """One trial; or, as the flags have it, a grid with all its seeds."""
-    planned = plan_trials(
-        options,
-        {
-            "learning_rate": [float(x) for x in options.learning_rates],
-            "train_batch_size": [int(x) for x in options.train_batch_sizes],
-            "num_train_epochs": [float(x) for x in options.epochs_grid],
-        },
-        options.num_trials,
-    )
+def plan_from_options(options: Options, **more: Sequence[str]) -> list[Trial]:
+    """One trial; or, as the flags have it, a grid with all its seeds.
+
+    Args:
+        **more: further flags of the grid, with values to try.
+    """
+    grid = {
+        **more,
+        "learning_rate": [float(x) for x in options.learning_rates],
+        "train_batch_size": [int(x) for x in options.train_batch_sizes],
+        "num_train_epochs": [float(x) for x in options.epochs_grid],
+    }
+    count = math.prod(len(v) or 1 for v in grid.values()) * options.num_trials
+    if count > MAX_TRIALS:
+        raise ValueError(
+            f"The grid, with --num_trials={options.num_trials} for each of its "
+            f"settings, has {count} trainings, which is more than {MAX_TRIALS} "
+            "and would not end; lower --num_trials, or try fewer values."
+        )
+    if options.seed + options.num_trials - 1 > MAX_SEED:
+        raise ValueError(
+            f"Seeds count up from --seed={options.seed}, but they end at "
+            f"{MAX_SEED}; lower it."
+        )
+    planned = plan_trials(options, grid, options.num_trials)
+    names = collections.Counter(trial.name for trial in planned)
+    for name, times in names.items():
+        if times > 1:
+            raise ValueError(
+                f"Every trial has a folder of its own, but {name} is that of "
+                f"{times}; drop values that are the same, or nearly so."
+            )
     if len(planned) > 1 and not (options.do_train and options.do_eval):
         raise ValueError(
             f"{len(planned)} trials are compared by their results; set "
@@ -133,8 +163,10 @@ def compare(
             results[i] = {
                 "task": ranking.title,
                 "run": trial.name,
-                "flags": run_record.effective_flags(trial.options),
-                "metrics": {k: _number(v) for k, v in metrics.items()},
+                **run_record.trained_with(trial.options),
+                "metrics": {
+                    k: evaluations.number(v) for k, v in metrics.items()
+                },
                 "seconds": time.perf_counter() - start,
             }
             add_result(output_dir, results[i])
@@ -149,14 +181,14 @@ def compare(
     return trials[best]
 
 
-def _number(value: float) -> float | None:
-    """JSON knows no NaN."""
-    return None if math.isnan(value) else value
+def _short(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def read_results(output_dir: str) -> list[dict]:
     """The finished trials."""
-    return files.read_json_lines(os.path.join(output_dir, RESULTS_FILE))
+    path = os.path.join(output_dir, RESULTS_FILE)
+    return files.read_json_lines(path, keys=["run", "flags", "metrics"])
 
 
 def add_result(output_dir: str, result: dict) -> None:
@@ -202,8 +234,9 @@ def choose_best(results: Sequence[dict], ranking: Ranking) -> int:
     """Which trial has the best mean score on the dev set."""
 
     def score(i: int) -> float:
-        values = [results[i]["metrics"][name] for name in ranking.best_by]
-        return -math.inf if None in values else statistics.mean(values)
+        metrics = results[i]["metrics"]
+        mean = evaluations.mean_of(metrics, ranking.best_by)
+        return -math.inf if mean is None else mean
 
     return max(range(len(results)), key=score)
 
@@ -214,21 +247,25 @@ def format_table(ranking: Ranking, results: Sequence[dict]) -> str:
     settings: dict[str, list[dict]] = {}
     for result in results:
         flags = result["flags"]
-        name = " ".join(f"{SHORT[k]} {flags[k]:g}" for k in SHORT)
+        shown = [k for k in SHORT if flags.get(k)]
+        name = " ".join(f"{SHORT[k]} {_short(flags[k])}" for k in shown)
         settings.setdefault(name, []).append(result["metrics"])
-    row = "{:<28} {:<22} {:>4} {:>7} {:>7} {:>7} {:>7}".format
-    head = ("runs", "mean", "std", "median", "best")
-    lines = [row(f"{ranking.title}, dev", "metric", *head)]
+    rows = []
     for setting, group in settings.items():
         for key, name in ranking.shown.items():
             values = [metrics[key] for metrics in group if key in metrics]
             if values:
-                cells = (len(values), *_spread(values))
-                lines.append(row(setting, name, *cells))
+                rows.append((setting, name, len(values), *_spread(values)))
     for name in ranking.shown.values():
         for model, score in ranking.published(name).items():
-            cells = ("", score, "", "", "")
-            lines.append(row(f"published, test: {model}", name, *cells))
+            rows.append((f"published, {model}", name, "", score, "", "", ""))
+    head = (f"{ranking.title}, dev", "metric", "runs")
+    spread = ("mean", "std", "median", "best")
+    width = max(28, *(len(row[0]) for row in rows)) if rows else 28
+    row = (
+        f"{{:<{width}}} {{:<22}} {{:>4}} {{:>7}} {{:>7}} {{:>7}} {{:>7}}".format
+    )
+    lines = [row(*cells) for cells in [(*head, *spread), *rows]]
     return "\n".join(line.rstrip() for line in lines)
 
 

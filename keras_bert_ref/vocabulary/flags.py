@@ -28,6 +28,7 @@ def define() -> None:
             "vocab_size",
             None,
             "Number of tokens, special ones included.",
+            lower_bound=1,
             required=True,
         )
         flags.DEFINE_bool(
@@ -45,9 +46,19 @@ def define() -> None:
             "Processes to count words with; all processors by default. It "
             "does not change the result.",
             lower_bound=1,
+            upper_bound=shared.MAX_PROCESSES,
         )
         shared.define_log_flags()
 
 
+def check(options: commands.Options) -> None:
+    if options.num_unused >= options.vocab_size:
+        raise ValueError(
+            f"--num_unused={options.num_unused} leaves no room for words in a "
+            f"vocabulary of --vocab_size={options.vocab_size}; lower the one "
+            "or raise the other."
+        )
+
+
 def command() -> None:
-    commands.run(__doc__, define, "keras_bert_ref.vocabulary.learning")
+    commands.run(__doc__, define, "keras_bert_ref.vocabulary.learning", check)

@@ -18,6 +18,7 @@ from absl import logging
 from keras_bert_ref.bars import progress_bar
 from keras_bert_ref.commands import Options
 from keras_bert_ref.files import unfinished
+from keras_bert_ref.interruptions import discard_on_signals
 from keras_bert_ref.records.parallel import map_in_order
 from keras_bert_ref.text_files import (
     Block,
@@ -198,6 +199,7 @@ def _import_learner():
     return wordpiece_tokenizer_learner_lib
 
 
+@discard_on_signals()
 def main(options: Options, _words=()) -> None:
     """The body of the command."""
     with unfinished([options.output_file], must_be_new=True) as (name,):

@@ -253,7 +253,6 @@ def test_what_is_left_out_is_listed(folder, pretrained, caplog):
         ("model_type", "roberta", "bert"),
         ("layer_norm_eps", 1e-05, "1e-12"),
         ("position_embedding_type", "relative_key", "absolute"),
-        ("is_decoder", True, "False"),
         ("add_cross_attention", True, "False"),
         ("pruned_heads", {"1": [0]}, "{}"),
     ],
@@ -314,4 +313,52 @@ def test_missing_weights(folder):
 def test_missing_config(folder):
     (folder / "config.json").unlink()
     with pytest.raises(FileNotFoundError, match=r"no file .*config\.json"):
+        huggingface.read(str(folder))
+
+
+@pytest.mark.parametrize(
+    "name", ["../x.safetensors", "/etc/x", "a/b.safetensors", "..", "", 5]
+)
+def test_index_names_no_other_folder(folder, name):
+    (folder / "model.safetensors").unlink()
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": name}}))
+    message = f"files in its own folder, but .*index.json has {name!r}"
+    with pytest.raises(ValueError, match=message):
+        huggingface.read(str(folder))
+    index.write_text("{}")
+    with pytest.raises(ValueError, match="index.json has None there"):
+        huggingface.read(str(folder))
+
+
+def test_weights_that_are_not_finite(folder):
+    arrays = load(folder)
+    arrays["bert.pooler.dense.bias"][1] = np.nan
+    save(folder, arrays)
+    message = f"bert/pooler/dense/bias of {folder} are not all finite"
+    with pytest.raises(ValueError, match=message):
+        huggingface.read(str(folder))
+
+
+def test_casing_is_true_or_false(folder):
+    path = folder / "tokenizer_config.json"
+    path.write_text('{"do_lower_case": "false"}')
+    message = "true or false, but .*tokenizer_config.json has 'false'"
+    with pytest.raises(ValueError, match=message):
+        huggingface.read(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"\n", "vocab.txt is empty"), (b"\xe4", "line 1 of .*vocab.txt is not")],
+)
+def test_vocabulary_without_words(folder, content, message):
+    (folder / "vocab.txt").write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        huggingface.read(str(folder))
+
+
+def test_errors_in_the_config_name_the_file(folder):
+    edit_config(folder, initializer_range=float("nan"))
+    with pytest.raises(ValueError, match="config.json: initializer_range=nan"):
         huggingface.read(str(folder))

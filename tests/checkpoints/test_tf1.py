@@ -401,6 +401,32 @@ def test_truncated_file(pretrained, tmp_path, ending, share):
         np.testing.assert_array_equal(variable, value)
 
 
+@pytest.mark.parametrize("ending", [".index", ".data-00000-of-00001"])
+def test_cut_by_one_byte(pretrained, ending):
+    with open(pretrained + ending, "r+b") as file:
+        file.truncate(len(file.read()) - 1)
+    message = f"{pretrained} is damaged or cut short"
+    with pytest.raises(ValueError, match=message):
+        tf1.load(heads.BertPretraining(CONFIG), pretrained)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\xff{", b"junk"])
+def test_newest_without_a_state_file(tmp_path, content, caplog):
+    """One that is empty or damaged is as good as none."""
+    models = [heads.BertPretraining(CONFIG) for _ in range(2)]
+    for step, model in zip((9, 10), models, strict=True):
+        tf1.save(model, str(tmp_path / f"model.ckpt-{step}"))
+    CONFIG.to_json_file(str(tmp_path / "bert_config.json"))
+    if content is not None:
+        (tmp_path / "checkpoint").write_bytes(content)
+    loaded = modeling.BertModel.from_checkpoint(str(tmp_path))
+    np.testing.assert_array_equal(
+        loaded.embeddings.word_embeddings,
+        models[1].bert.embeddings.word_embeddings,
+    )
+    assert "most steps is used, model.ckpt-10" in caplog.text
+
+
 def test_flipped_bits_are_noticed(pretrained):
     path = pretrained + ".data-00000-of-00001"
     with open(path, "r+b") as file:

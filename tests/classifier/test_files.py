@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from helpers import glue_files
+from keras_bert_ref import prepared
 from keras_bert_ref.classifier import files as classifier_files
 from keras_bert_ref.classifier import splits as classifier_data
 from keras_bert_ref.classifier import submission as glue_submission
@@ -139,12 +140,26 @@ def test_unknown_label(tmp_path):
         )
 
 
-def test_score_that_is_no_number(tmp_path):
-    message = r"must be a number, but line 3 of .*train.tsv has 'high'"
+@pytest.mark.parametrize("score", [b"high", b"nan", b"-inf"])
+def test_score_that_is_no_number(tmp_path, score):
+    message = (
+        "must be a finite number, but line 3 of .*train.tsv has "
+        f"'{score.decode()}'"
+    )
     with pytest.raises(ValueError, match=message):
-        read_changed(
-            tmp_path, "STS-B", lambda x: x.replace(b"0.250", b"high", 1)
-        )
+        read_changed(tmp_path, "STS-B", lambda x: x.replace(b"0.250", score, 1))
+
+
+def test_latin1_is_named(tmp_path):
+    message = "must be UTF-8, but line 3 of .*train.tsv is not .*0xe4"
+
+    def change(content: bytes) -> bytes:
+        lines = content.split(b"\n")
+        lines[2] += "ä".encode("latin1")
+        return b"\n".join(lines)
+
+    with pytest.raises(ValueError, match=message):
+        read_changed(tmp_path, "CoLA", change)
 
 
 def test_missing_and_empty_file(tmp_path):
@@ -219,9 +234,30 @@ def test_own_jsonl(tmp_path):
     assert task.is_regression
     assert [e.label for e in read_train(task, tmp_path)] == [1.0, 2.0]
     pairs = make_own(tmp_path, "jsonl", ["t", "u", "y"], is_regression=True)
-    message = r"keys t, u, y, but line 1 is not \(KeyError\('u'\)\)"
+    message = r"keys t, u, y, but line 1 is not: {'t': "
     with pytest.raises(ValueError, match=message):
         read_train(pairs, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ('{"t": "a", "y": null}', "None is in line 2 of .*train.jsonl: y"),
+        ('{"t": "a", "y": NaN}', "nan is in line 2 of .*train.jsonl: y"),
+        ('{"t": "a", "y": 1e999}', "inf is in line 2 of .*train.jsonl: y"),
+        ('{"t": "a", "y": [1]}', r"\[1\] is in line 2 of .*train.jsonl: y"),
+        ('{"t": {"a": 1}, "y": 1}', "{'a': 1} is in line 2 of .*: t"),
+        ('{"t": null, "y": 1}', "None is in line 2 of .*: t"),
+        ('{"t": "a", "y": "b\\nc"}', r"single line, but 'b\\nc' is in line 2"),
+        ('{"t": "a", "y": 1, "y": 2}', "line 2 of .*'y' is there twice"),
+        ("[" * 100_000, "line 2 of .*train.jsonl .*too deep to read"),
+    ],
+)
+def test_values_of_jsonl(tmp_path, row, message):
+    text = f'{{"t": "x", "y": "u"}}\n{row}\n{{"t": "z", "y": "v"}}\n'
+    (tmp_path / "train.jsonl").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        make_own(tmp_path, "jsonl", ["t", None, "y"])
 
 
 def test_own_mistakes(tmp_path):
@@ -316,8 +352,8 @@ def test_tfds(tmp_path, name):
 
 
 def test_tfds_not_there(tmp_path):
-    assert glue_tfds.is_tfds("tfds") and glue_tfds.is_tfds("tfds:/data")
-    assert not glue_tfds.is_tfds("tfds_files")
+    assert prepared.is_tfds("tfds") and prepared.is_tfds("tfds:/data")
+    assert not prepared.is_tfds("tfds_files")
     task = glue.get_task("RTE")
     message = "glue/rte is not prepared.*run tfds.builder.*download_and_prep"
     with pytest.raises(ValueError, match=message):
@@ -372,3 +408,11 @@ def test_submission_names():
         *("AX", "CoLA", "MNLI-m", "MNLI-mm", "MRPC", "QNLI", "QQP", "RTE"),
         *("SST-2", "STS-B", "WNLI"),
     }
+
+
+def test_submission_replaces_no_prediction(tmp_path):
+    path = tmp_path / "submission" / "RTE.tsv"
+    path.parent.mkdir()
+    path.write_text("index\tprediction\n")
+    with pytest.raises(ValueError, match="RTE.tsv is the input"):
+        glue_submission.zip_submissions(str(path), [str(tmp_path)])

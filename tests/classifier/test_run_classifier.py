@@ -21,7 +21,13 @@ from keras_bert_ref.classifier import tasks as glue
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.records import batches
 from keras_bert_ref.tokenization import FullTokenizer
-from keras_bert_ref.training import loop, run_record, state, trials
+from keras_bert_ref.training import (
+    evaluations,
+    loop,
+    run_record,
+    state,
+    trials,
+)
 
 # Name, type, default, required: all flags of the original.
 ORIGINAL_FLAGS = """
@@ -447,6 +453,28 @@ def run_files() -> list[pathlib.Path]:
     return [f for f in files if "run_classifier.py" in f.read_text()]
 
 
+@pytest.mark.slow
+def test_one_direction_with_a_bilstm(
+    run_classifier, arguments, model_dir, tmp_path
+):
+    config = BertConfig.from_json_file(f"{model_dir}/bert_config.json")
+    config.directionality = "ltr"
+    config.to_json_file(f"{tmp_path}/ltr.json")
+    flags = [
+        *arguments,
+        f"--bert_config_file={tmp_path}/ltr.json",
+        *task_flags(tmp_path, "CoLA"),
+        "--do_train",
+        "--do_eval",
+    ]
+    runners.run(run_classifier, *flags, "--bilstm_units=5")
+    kept = tf1.read(state.latest(f"{tmp_path}/out"))
+    assert kept["output_weights"].shape == (2, 10)
+    assert kept[tf1.DIRECTION] == 1
+    with pytest.raises(ValueError, match="output_weights has the shape"):
+        runners.run(run_classifier, *flags)
+
+
 def test_flagfiles(run_classifier):
     """Every one is complete, but for the paths its command shows."""
     files = run_files()
@@ -591,6 +619,7 @@ def test_two_workers(arguments, tmp_path):
         *task_flags(tmp_path, "MRPC"),
         *("--do_train", "--do_eval", "--do_predict"),
         *(f"--worker_hosts={hosts}", "--train_batch_size=2"),
+        *("--eval_every_steps=2", "--keep_best"),
     ]
     logs = [tmp_path / f"worker_{i}.log" for i in range(2)]
     workers = [
@@ -604,8 +633,15 @@ def test_two_workers(arguments, tmp_path):
         for worker in workers:
             worker.kill()
     out = tmp_path / "out"
-    assert read_results(out / "eval_results.txt")["global_step"] == 3
+    results = read_results(out / "eval_results.txt")
+    assert results["global_step"] == 3
     assert read_table(out / "test_results.tsv").shape == (4, 2)
+    first, last = evaluations.read_evals(str(out))
+    assert (first["step"], last["step"]) == (2, 3)
+    assert last["eval_f1"] == results["eval_f1"]
+    assert evaluations.read_best(str(out)) in (first, last)
+    report = (out / "report.html").read_text()
+    assert "published, test: Base" in report and '["Second text", ' in report
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from keras_bert_ref.config import BertConfig
 from keras_bert_ref.features import files as feature_files
 from keras_bert_ref.features import lines as feature_lines
 from keras_bert_ref.modeling import BertModel
+from keras_bert_ref.records.lengths import compute_by_length
 from keras_bert_ref.tokenization import FullTokenizer
 
 # Name, type, default, required: all flags of the original.
@@ -192,8 +193,14 @@ def test_golden_other_formats(extract_features, golden, tmp_path):
 def test_no_batch_is_longer_than_allowed():
     line = feature_lines.EncodedLine([1] * 58, [0] * 58)
     for limit, length in ((60, 60), (512, 64)):
-        batch = feature_lines.pad_lines([line], 8, limit)
-        assert batch["input_ids"].shape == (1, length)
+        shapes = []
+
+        def compute(batch, shapes=shapes):
+            shapes.append(batch["input_ids"].shape)
+            return [None]
+
+        compute_by_length([line], compute, batch_size=4, max_length=limit)
+        assert shapes == [(1, length)]
 
 
 def test_rounding_is_exact(tmp_path):
@@ -264,6 +271,13 @@ def test_refusals(extract_features, golden, tmp_path, flag, message):
     flags = [*flags, f"--output_file={tmp_path}/out", flag]
     with pytest.raises(ValueError, match=message):
         runners.run(extract_features, *flags)
+
+
+def test_input_is_no_output(extract_features, golden):
+    _, _, flags = golden
+    path = next(f for f in flags if f.startswith("--input_file=")).split("=")[1]
+    with pytest.raises(ValueError, match=f"no output .* {path} is the input"):
+        runners.run(extract_features, *flags, f"--output_file={path}")
 
 
 def test_vocabulary_of_another_model(extract_features, golden, tmp_path):

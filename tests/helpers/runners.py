@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -24,14 +25,20 @@ FLAG_MODULES = {
     "run_pretraining": "pretraining.flags",
     "run_classifier": "classifier.flags",
     "run_squad": "squad.flags",
+    "run_ner": "ner.flags",
+    "run_multiple_choice": "choice.flags",
     "extract_features": "features.flags",
+    "export": "export.flags",
 }
 BODIES = {
     "create_pretraining_data": "pretraining.create_data",
     "run_pretraining": "pretraining.run",
     "run_classifier": "classifier.run",
     "run_squad": "squad.run",
+    "run_ner": "ner.run",
+    "run_multiple_choice": "choice.run",
     "extract_features": "features.run",
+    "export": "export.run",
 }
 
 
@@ -111,3 +118,18 @@ def check_flags(table: str, count: int) -> None:
             for validator in flag.validators
         )
         assert is_required == (required == "required"), name
+
+
+def check_flagfiles(pattern: str, count: int) -> None:
+    """Every one parses, is complete but for the paths its command shows, and
+    says what was published."""
+    paths = sorted((ROOT / "configs/runs").glob(pattern))
+    assert len(paths) == count
+    for path in paths:
+        lines = path.read_text().split("\n")
+        text = "\n".join(line for line in lines if line.startswith("#"))
+        assert f"--flagfile=configs/runs/{path.name}" in text, path
+        assert "Published: " in text and "Not run here" in text, path
+        names = re.findall(r"(--\w+)=\$", text)
+        parse(f"--flagfile={path}", *(f"{name}=x" for name in names))
+        assert FLAGS.do_train and FLAGS.do_eval

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from helpers import runners
+
 RUNNER = (
     pathlib.Path(__file__).parent.parent.parent / "create_pretraining_data.py"
 )
@@ -37,6 +39,7 @@ beam_option multi_string [] -
 mask_prob float 0.8 -
 keep_prob float 0.1 -
 next_sentence_pairs bool true -
+pack_sequences bool false -
 """
 
 
@@ -137,6 +140,28 @@ def test_bad_input_command(golden_dir, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("output", ["corpus.txt", "./corpus.txt", "link"])
+@pytest.mark.parametrize("is_beam", [False, True])
+def test_input_is_no_output(tmp_path, monkeypatch, output, is_beam):
+    monkeypatch.chdir(tmp_path)
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("text")
+    (tmp_path / "link").symlink_to(corpus)
+    beam = ["--beam_runner=DirectRunner"] if is_beam else []
+    with (
+        runners.load_runner("create_pretraining_data") as command,
+        pytest.raises(ValueError, match="no output under the name of an"),
+    ):
+        runners.run(
+            command,
+            "--input_file=corpus.txt",
+            f"--output_file=new,{output}",
+            "--vocab_file=vocab.txt",
+            *beam,
+        )
+    assert corpus.read_text() == "text"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_command(golden_dir, tmp_path, signal_number):
@@ -167,8 +192,9 @@ def test_interrupted_command(golden_dir, tmp_path, signal_number):
     else:
         process.send_signal(signal_number)
     _, errors = process.communicate(timeout=240)
-    assert process.returncode != 0
-    assert b"Interrupted: no output file was written" in errors
+    assert process.returncode == 128 + signal_number
+    assert b"Interrupted: unfinished files are removed" in errors
+    assert b"Traceback" not in errors
     assert list(tmp_path.rglob("*")) == [tmp_path / "tmp"]
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)

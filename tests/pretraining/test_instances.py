@@ -14,7 +14,11 @@ from hypothesis import strategies as st
 from keras_bert_ref import text_files
 from keras_bert_ref.pretraining import exact
 from keras_bert_ref.pretraining.corpus import Corpus, encode_block
-from keras_bert_ref.pretraining.features import describe, make_features
+from keras_bert_ref.pretraining.features import (
+    batch_size,
+    describe,
+    make_features,
+)
 from keras_bert_ref.pretraining.instances import (
     sample_instances,
     sample_instances_at_once,
@@ -468,3 +472,31 @@ def test_worker_processes_need_no_tensorflow():
     )
     check = f"import sys, {modules}; assert 'tensorflow' not in sys.modules"
     subprocess.run([sys.executable, "-c", check], check=True)
+
+
+@pytest.mark.parametrize("sample", SAMPLERS)
+def test_more_predictions_than_positions_are_padding(
+    tokenizer, tmp_path, sample, caplog
+):
+    """Records are as long as asked for; nothing else is."""
+    path = tmp_path / "text.txt"
+    path.write_text("a b c d\ne f g h\n\ni j k l\nm n o p\n")
+    corpus = read_corpus(tokenizer, [path])
+    made = []
+    for count in (20, 1_000_000):
+        settings = Settings(
+            tokenizer.vocab, max_seq_length=20, max_predictions_per_seq=count
+        )
+        instances, _ = sample(corpus, settings, random.Random(1))
+        assert instances.dtype.itemsize < 1000
+        made.append(make_features(corpus.tokens, settings, instances[:2]))
+    (message,) = [m for m in caplog.messages if "is padding" in m]
+    assert message.startswith("max_predictions_per_seq=1000000, but a sequence")
+    plain, padded = made
+    assert plain["masked_lm_weights"].sum() > 0
+    for name, values in plain.items():
+        width = 1_000_000 if name.startswith("masked_lm") else values.shape[1]
+        assert padded[name].shape == (2, width)
+        assert (padded[name][:, : values.shape[1]] == values).all()
+        assert not padded[name][:, values.shape[1] :].any()
+    assert batch_size(settings) == 4

@@ -21,11 +21,11 @@ import pytest
 import tensorflow as tf
 
 from helpers import golden_training, runners
-from keras_bert_ref import heads, losses, optimization
+from keras_bert_ref import heads, lock, losses, optimization
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.pretraining import objective as pretraining
-from keras_bert_ref.training import loop, run_record, state
+from keras_bert_ref.training import evaluations, loop, run_record, state
 
 RUNNER = pathlib.Path(__file__).parent.parent.parent / "run_pretraining.py"
 TOLERANCE = 1e-5
@@ -215,6 +215,7 @@ def check_results(output_dir, golden_dir, rows, batch_size, num_batches):
         "loss",
         "masked_lm_accuracy",
         "masked_lm_loss",
+        "masked_lm_perplexity",
         "next_sentence_accuracy",
         "next_sentence_loss",
     ]
@@ -249,6 +250,7 @@ def check_results(output_dir, golden_dir, rows, batch_size, num_batches):
     ):
         is_right, loss = np.mean(scores, axis=0)
         expected |= {f"{name}_accuracy": is_right, f"{name}_loss": loss}
+    expected["masked_lm_perplexity"] = np.exp(expected["masked_lm_loss"])
     for name, value in expected.items():
         assert float(results[name]) == pytest.approx(value, abs=1e-5), name
 
@@ -325,16 +327,25 @@ def test_golden_two_workers(tmp_path, start, shared_run):
     go on from the last checkpoint and the losses are those of one device."""
     flags, expected = shared_run
     output_dir = tmp_path / "out"
+    watched = [
+        f"--eval_input_file={tmp_path}/rows.tfrecord",
+        *("--eval_every_steps=10", "--max_eval_steps=1", "--keep_best"),
+    ]
 
     def start_workers():
         hosts = f"--worker_hosts={','.join(runners.free_addresses(2))}"
-        more = hosts, "--save_checkpoints_steps=1"
+        more = hosts, "--save_checkpoints_steps=1", *watched
         return [start(*flags, *more, f"--task_index={i}") for i in range(2)]
 
     first, second = start_workers()
     wait_for_step(first, output_dir, len(expected) // 4)
     second.kill()
-    assert first.wait() != 0  # it cannot go on alone
+    killed = time.monotonic()
+    assert first.wait() == 1, first.log.read_text()
+    assert time.monotonic() - killed < 60
+    log = first.log.read_text()
+    assert re.search(r"\nError: worker_1 at localhost:\d+ is gone, and ", log)
+    assert "Traceback" not in log
     assert 0 < latest_step(output_dir) < len(expected)
 
     logs = [worker.end_well() for worker in start_workers()]
@@ -343,6 +354,21 @@ def test_golden_two_workers(tmp_path, start, shared_run):
         assert "RESUMING from" in log
     assert "Saved" in logs[0] and "Saved" not in logs[1]
     assert_losses(output_dir, expected)
+    lines = evaluations.read_evals(str(output_dir))
+    assert [line["step"] for line in lines] == [10, 20]
+    assert evaluations.read_best(str(output_dir)) in lines
+
+
+@pytest.mark.slow
+def test_another_training_in_the_folder(golden_dir, tmp_path, start):
+    output_dir = tmp_path / "out"
+    with lock.hold(str(output_dir)):
+        flags = golden_flags(golden_dir, output_dir)
+        command = start(*flags, "--input_file=none")
+        assert command.wait() == 1
+    log = command.log.read_text()
+    assert f"trains in {output_dir}, and process {os.getpid()} on " in log
+    assert "Traceback" not in log
 
 
 def latest_step(output_dir) -> int:
@@ -390,13 +416,16 @@ def test_disturbed_run_ends_like_an_undisturbed_one(
 
     undisturbed = start_in("undisturbed")
     output_dir = tmp_path / "disturbed"
-    command = start_in("disturbed")
-    wait_for_step(command, output_dir, 50)
-    command.process.send_signal(signal.SIGTERM)
-    assert command.wait() == 128 + signal.SIGTERM, command.log.read_text()
-    log = command.log.read_text()
-    (stopped_at,) = re.findall(rf"end at step (\d+) of {num_steps}; all", log)
-    assert int(stopped_at) == latest_step(output_dir)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        command = start_in("disturbed")
+        wait_for_step(command, output_dir, latest_step(output_dir) + 30)
+        command.process.send_signal(number)
+        assert command.wait() == 128 + number, command.log.read_text()
+        log = command.log.read_text()
+        asked = rf"end at step (\d+) of {num_steps}; all is saved"
+        (stopped_at,) = re.findall(asked, log)
+        assert int(stopped_at) == latest_step(output_dir)
+        assert "Traceback" not in log
 
     for _ in range(KILLS):
         command = start_in("disturbed")

@@ -297,9 +297,51 @@ def test_ids_beyond_the_vocabulary(tmp_path, name, number):
     row[name] = row[name].astype(np.int64)
     row[name][1] = number
     path = golden_training.write_records(tmp_path / "a", [example(1), row])
-    message = f"the word id {number}, but the model's vocab_size is 1000"
+    message = f"record 1 of {path} has {name}={number}, where .* 0 to 999"
     with pytest.raises(ValueError, match=message):
         read_all(find(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("input_ids", -1),
+        ("input_mask", 2),
+        ("input_mask", -1),
+        ("segment_ids", 2),
+        ("segment_ids", -(2**40)),
+        ("masked_lm_positions", LENGTH),
+        ("masked_lm_positions", -1),
+        ("masked_lm_ids", -5),
+        ("masked_lm_weights", np.nan),
+        ("next_sentence_labels", 2),
+    ],
+)
+def test_values_out_of_range(tmp_path, name, value):
+    row = example(1)
+    row[name][0] = value
+    rows = [example(1), example(2), row]
+    path = golden_training.write_records(tmp_path / "a.gz", rows, "GZIP")
+    with pytest.raises(ValueError, match=f"record 2 of {path} has {name}="):
+        read_all(find(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("label_ids", 3), ("label_ids", -1), ("end_positions", LENGTH)],
+)
+def test_values_of_other_tasks(tmp_path, name, value):
+    names = ("input_ids", "input_mask", "segment_ids")
+    row = {k: example(1)[k] for k in names} | {name: np.array([value])}
+    path = golden_training.write_records(tmp_path / "a", [row])
+    sequence = tf.io.FixedLenFeature([LENGTH], tf.int64)
+    schema = dict.fromkeys(names, sequence)
+    schema[name] = tf.io.FixedLenFeature([], tf.int64)
+    records = batches.Records([path], schema, 1, VOCAB_SIZE, num_labels=3)
+    with pytest.raises(
+        ValueError, match=f"record 0 of {path} has {name}={value}"
+    ):
+        read_all(records)
 
 
 def test_no_record(tmp_path):
@@ -320,3 +362,23 @@ def test_in_order_all_once_with_a_smaller_last_batch(records):
     assert numbers(dataset, 100) == list(range(1, 24))
     shapes = [batch["input_ids"].shape for batch in dataset]
     assert shapes == [(5, 8)] * 4 + [(3, 8)]
+
+
+@pytest.mark.parametrize("multiple", [None, 8])
+def test_no_more_predictions_than_tokens(multiple):
+    """What --max_predictions_per_seq has beyond is not computed."""
+    batch = {
+        "input_ids": tf.ones([2, 16], tf.int32),
+        "input_mask": tf.ones([2, 16], tf.int32),
+        "masked_lm_positions": tf.zeros([2, 1000], tf.int32),
+        "masked_lm_weights": tf.ones([2, 1000]),
+    }
+    cut = batches.trim(batch, multiple)
+    assert cut["masked_lm_positions"].shape == (2, 16)
+    assert cut["masked_lm_weights"].shape == (2, 16)
+
+
+def test_batches_no_memory_holds(records):
+    strategy = tf.distribute.get_strategy()
+    with pytest.raises(ValueError, match=r"A batch of 10{12} .* lower the bat"):
+        batches.distribute(strategy, records, 10**12)

@@ -1,5 +1,6 @@
 """Serialized examples, output names, and files that appear whole."""
 
+import gzip
 import pathlib
 
 import numpy as np
@@ -8,13 +9,14 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keras_bert_ref.records import files, framing
 from keras_bert_ref.records.files import (
     expand_outputs,
     open_outputs,
     read_records,
     split_output,
 )
-from keras_bert_ref.records.serialization import serialize
+from keras_bert_ref.records.serialization import parse, serialize
 
 
 def serialize_with_protobuf(features: dict[str, np.ndarray]) -> list[bytes]:
@@ -50,7 +52,12 @@ def test_bytes_are_those_of_protobuf(names, count, seed):
             # Varints of every length, up to what an int32 holds.
             bits = rng.integers(0, 32, shape)
             features[name] = (rng.random(shape) * 2.0**bits).astype(np.int32)
-    assert serialize(features) == serialize_with_protobuf(features)
+    records = serialize(features)
+    assert records == serialize_with_protobuf(features)
+    for row, record in enumerate(records):
+        assert parse(record) == {
+            name: values[row].tolist() for name, values in features.items()
+        }
 
 
 @pytest.mark.parametrize("bits", [0, 7, 14, 21, 28])
@@ -122,6 +129,25 @@ def test_gz_means_gzip(tmp_path):
     assert path.read_bytes()[:2] == b"\x1f\x8b"
     plain = tf.data.TFRecordDataset(str(path), compression_type="GZIP")
     assert len(list(plain)) == 3
+
+
+def test_framing_is_that_of_tensorflow(tmp_path):
+    """Records of all lengths, more than fit into one batch."""
+    rng = np.random.default_rng(7)
+    records = [b"", *(rng.bytes(n) for n in rng.integers(1, 400, 1500))]
+    names = "a", "b.gz"
+    paths = {
+        module: [str(tmp_path / folder / name) for name in names]
+        for module, folder in ((framing, "x"), (files, "y"))
+    }
+    for module, outputs in paths.items():
+        with module.open_outputs(outputs) as write:
+            write(records[:3])
+            write(records[3:])
+    (ours, ours_gz), (theirs, theirs_gz) = paths.values()
+    assert pathlib.Path(ours).read_bytes() == pathlib.Path(theirs).read_bytes()
+    with gzip.open(ours_gz) as a, gzip.open(theirs_gz) as b:
+        assert a.read() == b.read()
 
 
 def test_files_get_their_names_when_whole(tmp_path):

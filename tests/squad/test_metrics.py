@@ -100,12 +100,12 @@ def test_scores_of_v2():
     f1 = 100 * 2 / 3
     assert evaluate_v2(data, predictions) == pytest.approx(
         {
-            "exact": 100 / 3,
-            "f1": 100 * (2 / 3 + 1) / 3,
-            "total": 3,  # without the last, which has no prediction
+            "exact": 100 / 4,
+            "f1": 100 * (2 / 3 + 1) / 4,
+            "total": 4,  # with the last, which has no prediction
             "HasAns_exact": 0.0,
-            "HasAns_f1": f1,
-            "HasAns_total": 1,
+            "HasAns_f1": f1 / 2,
+            "HasAns_total": 2,
             "NoAns_exact": 50.0,
             "NoAns_f1": 50.0,
             "NoAns_total": 2,
@@ -116,7 +116,7 @@ def test_scores_of_v2():
     assert (scores["HasAns_f1"], scores["NoAns_f1"]) == (0.0, 100.0)
     scores = evaluate_v2(data, predictions, odds, na_prob_thresh=2.0)
     assert (scores["HasAns_f1"], scores["NoAns_f1"]) == (
-        pytest.approx(f1),
+        pytest.approx(f1 / 2),
         50.0,
     )
 
@@ -184,11 +184,16 @@ def test_best_thresholds_are_best(pairs, random):
         assert best == pytest.approx(by_threshold[threshold], abs=1e-9)
 
 
-def test_questions_without_predictions_are_told(caplog):
-    evaluate_v1(make_data({"q7": ["x"]}), {})
-    evaluate_v2(make_data({"q7": ["x"], "q8": ["x"]}), {"q8": "x"})
-    assert "Question q7 has no prediction and scores 0" in caplog.messages[0]
-    assert "Question q7 has no prediction and is left" in caplog.messages[1]
+def test_questions_without_predictions_count_as_wrong(caplog):
+    data = make_data({"q7": ["x"], "q8": ["x"]})
+    assert evaluate_v1(data, {"q8": "x"})["f1"] == 50.0
+    assert evaluate_v2(data, {"q8": "x"})["f1"] == 50.0
+    message = "1 of 2 questions have no prediction and count as wrong, such as"
+    assert [m.startswith(message) for m in caplog.messages] == [True, True]
+    # Even where no answer is the right one.
+    data = make_data({"q7": [], "q8": []})
+    scores = evaluate_v2(data, {"q8": ""}, {"q8": 2.0})
+    assert [scores[k] for k in ("exact", "best_exact")] == [50.0, 50.0]
 
 
 def test_refusals():
@@ -260,7 +265,7 @@ def test_command_v2(files, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("/nowhere.json", "Not scored. /nowhere.json; No such file"),
+        ("/nowhere.json", "Not scored. There is no file /nowhere.json"),
         (None, "Not scored. .* question 1 has 0"),
     ],
 )
@@ -270,3 +275,33 @@ def test_command_refuses(files, monkeypatch, path, message):
     monkeypatch.setattr(sys, "argv", arguments)
     with pytest.raises(SystemExit, match=message):
         main()
+
+
+@pytest.mark.parametrize(
+    ("predictions", "odds", "message"),
+    [
+        ({"1": None}, {}, "predictions.json must have an answer .* 1 has None"),
+        ({"1": "x"}, {"1": math.nan}, "odds.json must have a number .*1 has n"),
+        ([], {}, "predictions.json holds a JSON list"),
+    ],
+)
+def test_command_checks_types(files, monkeypatch, predictions, odds, message):
+    data = make_data({"1": ["x"]}, is_impossible=False)
+    *paths, odds_file = files(data, predictions=predictions, odds=odds)
+    arguments = ["squad", *paths, f"--na_prob_file={odds_file}"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with pytest.raises(SystemExit, match=f"Not scored. .*{message}"):
+        main()
+
+
+def test_command_never_replaces_its_input(files, monkeypatch):
+    paths = files(make_data({"1": ["x"]}), predictions={"1": "x"})
+    monkeypatch.setattr(sys, "argv", ["squad", *paths, "-o", paths[1]])
+    with pytest.raises(SystemExit, match="no output .* an input"):
+        main()
+
+
+def test_answers_are_needed():
+    articles = make_articles(("", [make_question("q7")]))
+    with pytest.raises(ValueError, match="question q7 has no `answers`"):
+        evaluate_v2(articles, {"q7": "x"})

@@ -20,11 +20,13 @@ from keras_bert_ref.config import BertConfig
 from keras_bert_ref.records import batches
 from keras_bert_ref.squad import answers as squad_answers
 from keras_bert_ref.squad import examples as squad
+from keras_bert_ref.squad import logits
 from keras_bert_ref.squad import metrics as metric
 from keras_bert_ref.squad import records as squad_records
 from keras_bert_ref.squad import tfds as squad_tfds
 from keras_bert_ref.squad.spans import RawResult
 from keras_bert_ref.tokenization import FullTokenizer
+from keras_bert_ref.training import evaluations
 
 # Name, type, default, required: all flags of the original.
 ORIGINAL_FLAGS = """
@@ -194,16 +196,67 @@ def test_flags(run_squad):
     assert not flags.FLAGS["trim_batches"].default
 
 
+def test_average_of_logits():
+    def result(name, *values):
+        return RawResult(name, np.array(values), -np.array(values))
+
+    first = [result(1, 0.0, 2.0), result(2, 4.0)]
+    second = [result(2, 0.0), result(1, 1.0, 0.0)]  # in another order
+    mean = {r.unique_id: r for r in logits.average([first, second])}
+    np.testing.assert_allclose(mean[1].start_logits, [0.5, 1.0])
+    np.testing.assert_allclose(mean[1].end_logits, [-0.5, -1.0])
+    np.testing.assert_allclose(mean[2].start_logits, [2.0])
+
+
+@pytest.mark.slow
+def test_ensemble(run_squad, folder):
+    """One model twice answers as it does alone; others are refused."""
+    config = BertConfig.from_json_file(f"{folder}/config.json")
+    prefixes = []
+    for seed in (1, 2):
+        tf.keras.utils.set_random_seed(seed)
+        model = heads.BertSpan(config)
+        model.build()
+        prefixes.append(f"{folder}/{seed}/model.ckpt-1")
+        tf1.save(model, prefixes[-1])
+    arguments = [
+        f"--bert_config_file={folder}/config.json",
+        f"--vocab_file={folder}/vocab.txt",
+        f"--predict_file={folder}/dev_v1.json",
+        "--do_predict",
+        "--max_seq_length=48",
+        "--doc_stride=16",
+        "--max_query_length=12",
+    ]
+
+    def answer(name, flag):
+        out = folder / name
+        runners.run(run_squad, *arguments, f"--output_dir={out}", flag)
+        return json.loads((out / "nbest_predictions.json").read_text())
+
+    alone = answer("alone", f"--init_checkpoint={prefixes[0]}")
+    twice = f"{prefixes[0]},{prefixes[0]}"
+    both = f"{prefixes[0]},{prefixes[1]}"
+    assert answer("twice", f"--ensemble_checkpoints={twice}") == alone
+    assert answer("both", f"--ensemble_checkpoints={both}") != alone
+    bare = heads.BertPretraining(config)
+    bare.build()
+    tf1.save(bare, f"{folder}/bare.ckpt")
+    with pytest.raises(ValueError, match="lacks cls/squad/.*fine-tuned on que"):
+        answer("bare", f"--ensemble_checkpoints={folder}/bare.ckpt")
+
+
 def test_flagfiles(run_squad):
     """Every published run parses, and leaves paths to the command line."""
     paths = sorted((runners.ROOT / "configs/runs").glob("squad_*.flags"))
-    assert len(paths) == 6
+    assert len(paths) == 11
     for path in paths:
         runners.parse(
             f"--flagfile={path}",
             *("--bert_config_file=x", "--vocab_file=x", "--output_dir=x"),
         )
-        assert flags.FLAGS.do_train and flags.FLAGS.do_predict
+        assert flags.FLAGS.do_train or "ensemble" in path.name
+        assert flags.FLAGS.do_predict or path.name.startswith("squad_triviaqa")
         assert flags.FLAGS.train_file is None
         assert not flags.FLAGS.trim_batches
         assert "Not run here" in path.read_text()
@@ -217,7 +270,9 @@ def test_flagfiles(run_squad):
 def test_training_and_prediction(run_squad, folder, version):
     """Steps count questions; the files are what the logits give."""
     runners.run(
-        run_squad, *make_flags(folder, version), "--do_train", "--do_predict"
+        run_squad,
+        *make_flags(folder, version),
+        *("--do_train", "--do_predict", "--eval_every_steps=1", "--keep_best"),
     )
     num_questions = 14
     step = int(num_questions / 4 * 0.6)
@@ -233,8 +288,17 @@ def test_training_and_prediction(run_squad, folder, version):
     assert_same_nbest(nbest, expected.nbest)
 
     results = read_results(folder)
-    assert results.pop("global_step") == str(step)
+    first, second = evaluations.read_evals(f"{folder}/out")
+    assert (first["step"], second["step"]) == (1, 2)
+    assert {name: str(value) for name, value in second.items()} == {
+        "step": results.pop("global_step"),
+        **results,
+    }
+    best = evaluations.read_best(f"{folder}/out")
+    assert best["f1"] == max(first["f1"], second["f1"])
     articles = squad.read_articles(f"{folder}/dev_{version}.json")
+    report = (folder / "out" / "report.html").read_text()
+    assert "published, dev: Large" in report and '["Question", ' in report
     if version == "v1":
         assert not (folder / "out/null_odds.json").exists()
         scores = metric.evaluate_v1(articles, expected.answers)
@@ -373,6 +437,17 @@ def test_refusals(run_squad, folder, arguments, message):
     with pytest.raises(ValueError, match=message):
         runners.run(run_squad, *make_flags(folder), *arguments)
     assert not list(folder.glob("out/predictions.json"))
+
+
+def test_no_scores_to_watch(run_squad, folder):
+    articles = make_data(False, "dev")
+    for question in articles[0]["paragraphs"][0]["qas"]:
+        del question["answers"]
+    (folder / "dev_v1.json").write_text(json.dumps({"data": articles}))
+    flags = "--do_train", "--do_predict", "--eval_every_steps=2"
+    with pytest.raises(ValueError, match="dev_v1.json lacks right ones; drop"):
+        runners.run(run_squad, *make_flags(folder), *flags)
+    assert not list(folder.glob("out/model*"))
 
 
 def test_data_must_fit(run_squad, folder):

@@ -22,16 +22,16 @@ from helpers.squad_files import (
     open_real,
 )
 from keras_bert_ref.records.files import read_records
+from keras_bert_ref.sliding_windows import (
+    Window,
+    find_max_context,
+    find_windows,
+)
 from keras_bert_ref.squad import records
 from keras_bert_ref.squad import tokens as squad_tokens
 from keras_bert_ref.squad.examples import make_examples, read_squad_examples
 from keras_bert_ref.squad.tokens import improve_answer_span
-from keras_bert_ref.squad.windows import (
-    Window,
-    convert_examples_to_features,
-    find_max_context,
-    find_windows,
-)
+from keras_bert_ref.squad.windows import convert_examples_to_features
 from keras_bert_ref.tokenization import FullTokenizer
 
 CONTEXT = "The leader (1895-1943) was here. Nobody\u202felse\twas."
@@ -207,21 +207,56 @@ def test_ids_must_differ_for_prediction():
     assert len(make_examples(articles, is_training=True)) == 2
 
 
+def with_question(**changes) -> str:
+    question = {**make_answered("q7", CONTEXT, "leader"), **changes}
+    return json.dumps({"data": make_articles((CONTEXT, [question]))})
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("no JSON", "data.json is not like that .*Expecting value"),
-        ("[]", "data.json is not like that"),
-        ("{}", "data.json is not like that .*'data'"),
-        ('{"data": [{}]}', "data.json lacks a 'paragraphs'"),
-        ('{"data": [{"paragraphs": [{}]}]}', "data.json lacks a 'context'"),
+        ("no JSON", "data.json is not JSON .*Expecting value"),
+        ("[]", "data.json holds a JSON list"),
+        ("[" * 100_000, "data.json is not JSON .*too deep to read"),
+        ("{}", "list of articles under `data`, but .*data.json has nothing"),
+        ('{"data": null}', "`data` is a list .*data.json has None there"),
+        ('{"data": [1]}', r"an object, but .*data.json has 1 at data\[0\]"),
+        ('{"data": [{}]}', r"a `paragraphs` in data\[0\], but .*data.json"),
+        (
+            '{"data": [{"paragraphs": null}]}',
+            r"a list, but .*data.json has None at data\[0\]: paragraphs",
+        ),
+        (
+            '{"data": [{"paragraphs": [{"context": 5}]}]}',
+            r"text, but .* has 5 at data\[0\].paragraphs\[0\]: context",
+        ),
+        (with_question(id=None), r"has None at .*qas\[0\]: id"),
+        (with_question(question=[]), r"has \[\] at question q7: question"),
+        (with_question(answers=None), "has None at question q7: answers"),
+        (with_question(answers=[1]), r"has 1 at question q7: answers\[0\]"),
+        (
+            with_question(answers=[{"text": 1}]),
+            r"has 1 at question q7: answers\[0\]: text",
+        ),
+        (
+            with_question(answers=[{"text": "leader", "answer_start": "4"}]),
+            r"has '4' at question q7: answers\[0\]: answer_start",
+        ),
+        (
+            with_question(answers=[{"text": "leader"}]),
+            "question q7 has no `answer_start`",
+        ),
+        (
+            with_question(is_impossible="no"),
+            "has 'no' at question q7: is_impossible",
+        ),
     ],
 )
 def test_files_in_other_formats(tmp_path, content, message):
     path = tmp_path / "data.json"
     path.write_text(content)
     with pytest.raises(ValueError, match=message):
-        read_squad_examples(str(path), False)
+        read_squad_examples(str(path), True)
 
 
 def test_byte_order_mark(tmp_path):

@@ -1,10 +1,13 @@
 """The choice of devices: what, why, and what cannot be."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
 
+from helpers import runners
 from keras_bert_ref.training import distribution
 from keras_bert_ref.training.distribution import Devices
 
@@ -34,17 +37,17 @@ def set_workers(monkeypatch, task_type="worker", index=0, **cluster):
     ],
 )
 def test_choice(devices, kind, reason):
-    chosen, why = distribution._choose_kind(devices)
+    chosen, why = distribution.choose_kind(devices)
     assert chosen == kind
     assert why.startswith(reason)
 
 
 def test_choice_from_environment(monkeypatch):
     set_workers(monkeypatch, chief=["a:1"], worker=["b:2", "c:3"])
-    chosen, why = distribution._choose_kind(Devices())
+    chosen, why = distribution.choose_kind(Devices())
     assert (chosen, why) == ("multi_worker", "TF_CONFIG names 3 workers")
     set_workers(monkeypatch, worker=["a:1"])
-    assert distribution._choose_kind(Devices())[0] != "multi_worker"
+    assert distribution.choose_kind(Devices())[0] != "multi_worker"
 
 
 def test_one_device():
@@ -115,3 +118,35 @@ def test_one_worker_is_chief(
         cluster["chief"] = ["a:1"]
     set_workers(monkeypatch, task_type, index, **cluster)
     assert distribution.is_chief(FakeStrategy()) == expected
+
+
+MEETING = """
+import os, sys, time
+from keras_bert_ref.training import distribution
+
+hosts, index, path = sys.argv[1].split(","), int(sys.argv[2]), sys.argv[3]
+devices = distribution.Devices(worker_hosts=tuple(hosts), task_index=index)
+strategy = distribution.choose_strategy(devices)
+if index == 0:
+    time.sleep(2)  # a chief that is still writing
+    open(path, "w").close()
+distribution.wait_for_all(strategy)
+print("there" if os.path.exists(path) else "missing")
+distribution.wait_for_all(strategy)  # nobody leaves before the others
+"""
+
+
+@pytest.mark.slow
+def test_workers_find_what_the_chief_wrote(tmp_path):
+    """Two processes; the second is early."""
+    hosts = ",".join(runners.free_addresses(2))
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", MEETING, hosts, str(i), tmp_path / "file"],
+            cwd=runners.ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for i in range(2)
+    ]
+    assert [p.communicate(timeout=240)[0] for p in processes] == ["there\n"] * 2

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from helpers import configs
-from keras_bert_ref.training import progress
+from keras_bert_ref.training import curves, progress
 
 
 def report(folder, first_step: int, steps, num_steps: int = 10) -> None:
@@ -82,8 +82,8 @@ def test_the_line(tmp_path, caplog):
 
 def test_curves(tmp_path):
     report(tmp_path, 0, [1, 5, 7])
-    path = progress.draw_curves(str(tmp_path), ["loss", "not_there"])
-    assert path == str(tmp_path / progress.CURVES_FILE)
+    path = curves.draw_curves(str(tmp_path), ["loss", "not_there"])
+    assert path == str(tmp_path / curves.CURVES_FILE)
     image = tf.io.decode_png(tf.io.read_file(path))
     assert image.shape[0] > 100 and image.shape[1] > 100
     assert len(set(image.numpy().reshape(-1).tolist())) > 10
@@ -91,9 +91,9 @@ def test_curves(tmp_path):
 
 def test_no_curves_of_a_single_point(tmp_path):
     report(tmp_path, 0, [1])
-    assert progress.draw_curves(str(tmp_path), ["loss"]) is None
+    assert curves.draw_curves(str(tmp_path), ["loss"]) is None
     report(tmp_path, 1, [2])
-    assert progress.draw_curves(str(tmp_path), ["not_there"]) is None
+    assert curves.draw_curves(str(tmp_path), ["not_there"]) is None
 
 
 def test_flops():
@@ -111,6 +111,9 @@ def test_flops():
     one_layer = 4 * 4 * 4 + 2 * 4 * 8 + 2 * 10 * 4
     flops = progress.train_flops_per_token(config, 10)
     assert flops == 3 * 2 * 2 * one_layer
+    keys_and_values = 2 * 4 * 4
+    flops = progress.train_flops_per_token(config, 10, reads_all=False)
+    assert flops == 3 * 2 * (one_layer + keys_and_values)
 
 
 def test_matmul_peak(monkeypatch):

@@ -54,11 +54,12 @@ def train(records, tmp_path):
         objective=pretraining.PRETRAINING,
         init_checkpoint=None,
         loss_scale=None,
+        learning_rate=1e-2,
         **options,
     ):
         model = heads.BertPretraining(CONFIG)
         model.build()
-        optimizer = optimization.create_optimizer(1e-2, 100, 5)
+        optimizer = optimization.create_optimizer(learning_rate, 100, 5)
         optimizer.build(model.trainable_variables)
         plan = run.Plan(
             **{
@@ -172,6 +173,27 @@ def test_what_is_evaluated(train, tmp_path):
     assert run.restore_for_eval(model, str(tmp_path / "none"), first) == 0
     with pytest.raises(ValueError, match="nothing to evaluate: no checkpoint"):
         run.restore_for_eval(model, str(tmp_path / "none"), None)
+
+
+def test_a_head_that_was_not_trained_is_not_evaluated(train, tmp_path):
+    train(1)
+    prefix = str(tmp_path / "out" / "model.ckpt-1")
+    model = heads.BertClassifier(CONFIG, num_labels=2)
+    model.build()
+    message = f"but {prefix} lacks 2 of them: output_bias, output_weights"
+    with pytest.raises(ValueError, match=message):
+        run.restore_for_eval(model, str(tmp_path / "out"), None)
+    with pytest.raises(ValueError, match=message):
+        run.restore_for_eval(model, str(tmp_path / "none"), prefix)
+
+
+def test_absurd_weights_are_not_saved(train, tmp_path):
+    """The last step, after which no loss is taken, is not excepted."""
+    train(2)
+    message = "at step 3: .* not saved. The last good checkpoint is .*ckpt-2;"
+    with pytest.raises(FloatingPointError, match=message):
+        train(3, learning_rate=1e38)
+    assert state.latest(str(tmp_path / "out")).endswith("ckpt-2")
 
 
 def infinite_loss(outputs, loss, is_bad):

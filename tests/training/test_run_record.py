@@ -53,6 +53,34 @@ def test_a_vocabulary_that_is_not_known(tmp_path):
     assert not (tmp_path / "out" / "vocab.txt").exists()
 
 
+def test_resuming_with_other_flags_is_told_and_kept(tmp_path, caplog):
+    options = make_options(tmp_path)
+    folder = options.output_dir
+    run_record.write(folder, options, task="MRPC")
+    other = options.replace(learning_rate=1e-5, vocab_file=None, log_steps=9)
+    run_record.warn_of_no_effect(folder, options)
+    assert not caplog.messages
+    run_record.warn_of_no_effect(folder, other)
+    (message,) = caplog.messages
+    assert message.startswith(f"NO EFFECT: the training in {folder} is finish")
+    assert "other flags: --learning_rate was 0.0001 and is 1e-05. " in message
+    assert run_record.trained_with(other)["flags"]["learning_rate"] == 1e-4
+
+    caplog.clear()
+    run_record.write(folder, other, task="MRPC", step=7)
+    (message,) = caplog.messages
+    assert message == (
+        "RESUMING WITH OTHER FLAGS from step 7 on: --learning_rate was 0.0001 "
+        "and is 1e-05."
+    )
+    changes = [{"step": 7, "flags": {"learning_rate": [1e-4, 1e-5]}}]
+    assert run_record.trained_with(other)["changes"] == changes
+    run_record.write(folder, other, task="MRPC", step=9)
+    assert run_record.read(folder)["changes"] == changes
+    run_record.write(folder, options, task="MRPC")  # from the start
+    assert "changes" not in run_record.read(folder)
+
+
 def test_a_folder_without_a_record(tmp_path):
     assert run_record.read(str(tmp_path)) is None
 

@@ -45,6 +45,46 @@ def test_latest_of_nothing(tmp_path):
     assert state.latest(str(tmp_path / "absent")) is None
 
 
+@pytest.mark.parametrize("name", ["[1]", "a*b?", "back\\slash", "[!x]-{y}"])
+def test_folders_may_have_any_name(model, tmp_path, name):
+    folder = str(tmp_path / name / "out")
+    optimizer = optimization.create_optimizer(1e-3, 10, 0)
+    optimizer.build(model.trainable_variables)
+    for step in range(3):
+        optimizer.iterations.assign(step)
+        state.save(folder, model, optimizer, {}, keep=2)
+    assert state.latest(folder) == f"{folder}/model.ckpt-2"
+    assert not tf.io.gfile.exists(f"{folder}/model.ckpt-0.data-00000-of-00001")
+    tf1.load(model, folder, optimizer)
+    os.remove(f"{folder}/checkpoint")
+    os.remove(f"{folder}/model.ckpt-2.data-00000-of-00001")
+    assert state.latest(folder) == f"{folder}/model.ckpt-1"
+    assert tf1.prefixes_in_folder(folder) == [
+        f"{folder}/model.ckpt-{step}" for step in (1, 2)
+    ]
+    assert tf1.load(model, f"{folder}/model.ckpt-1").loaded
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1e38])
+def test_weights_are_looked_at(model, save, tmp_path, value):
+    optimizer = optimization.create_optimizer(1e-3, 10, 0)
+    optimizer.build(model.trainable_variables)
+    check = state.make_weights_check(str(tmp_path), model, optimizer)
+    check()
+    bias = model.get_layer("bert").weights[-1]
+    before = bias.numpy()
+    bias.assign(np.where(np.arange(len(before)) == 1, value, before))
+    try:
+        with pytest.raises(FloatingPointError, match="check --init_checkpoint"):
+            check()
+        prefix = save(0)
+        with pytest.raises(FloatingPointError, match=f"good .* is {prefix};"):
+            check()
+    finally:
+        bias.assign(before)
+    check()
+
+
 def test_save_and_latest(save, tmp_path, model):
     first = save(9)
     assert state.latest(str(tmp_path)) == first
@@ -84,6 +124,14 @@ def test_latest_without_state_file(save, tmp_path):
     save(9), save(10)
     os.remove(tmp_path / "checkpoint")
     assert state.latest(str(tmp_path)) == str(tmp_path / "model.ckpt-10")
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff{", b"junk"])
+def test_latest_with_a_damaged_state_file(save, tmp_path, content, caplog):
+    save(9), save(10)
+    (tmp_path / "checkpoint").write_bytes(content)
+    assert state.latest(str(tmp_path)) == str(tmp_path / "model.ckpt-10")
+    assert "most steps is used, model.ckpt-10" in caplog.text
 
 
 def test_latest_trusts_the_state_file(save, tmp_path):

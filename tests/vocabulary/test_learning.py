@@ -190,6 +190,7 @@ def test_command(corpus, tmp_path):
         input_file=tmp_path / "*.text",
         output_file=tmp_path / "bad.txt",
         vocab_size=50,
+        num_unused=2,
     )
     _, messages = good.communicate()
     assert good.returncode == 0, messages

@@ -1,0 +1,363 @@
+"""The paper's ablations in miniature: tables 5 and 8, figure 5.
+
+    python benchmarks/ablations.py --output_dir=/tmp/ablations \
+        --report=docs/ABLATIONS.md
+
+Two-layer models are pre-trained on one corpus, each with the same number of
+sequences, then fine-tuned on SST-2 and on CoNLL-2003, three seeds each. Every
+command resumes, and what it gave is a line of results.jsonl in the output
+folder; so this one resumes too. --stop_after=NAME ends early, --report alone
+with --nothing writes the page from what is there.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import sys
+
+from data import describe_machine
+from stages import Stages
+
+ROOT = pathlib.Path(__file__).parent.parent
+SHARED_DATA = ROOT.parent / "shared/data"
+LENGTH, PREDICTIONS, BATCH_SIZE, VOCAB_SIZE = 64, 10, 64, 8000
+HELD_OUT = 40  # every so manieth document
+SEEDS = 3
+
+# Of records: the shares of [MASK] and of words that stay.
+MASKING = {
+    "80/10/10": (0.8, 0.1),
+    "100/0/0": (1.0, 0.0),
+    "0/0/100": (0.0, 0.0),
+}
+# Of models: what they are called, their records, direction and flags.
+MODELS = {
+    "mlm_nsp": ("MLM and NSP", "80/10/10", "bidi", ["--seed=1"]),
+    "mlm_nsp_2": ("the same, another seed", "80/10/10", "bidi", ["--seed=2"]),
+    "no_nsp": ("no NSP", "80/10/10", "bidi", ["--nonext_sentence_loss"]),
+    "ltr": ("left to right, no NSP", "80/10/10", "ltr", []),
+    "mask_100": ("masked 100/0/0", "100/0/0", "bidi", []),
+    "random_100": ("masked 0/0/100", "0/0/100", "bidi", []),
+}
+# Of rows of the table: the model, the share of its steps, further flags.
+ROWS = {name: (name, 1.0, []) for name in MODELS}
+ROWS["ltr_bilstm"] = ("ltr", 1.0, ["--bilstm_units=128"])
+ROWS["random"] = (None, 1.0, [])
+FIGURE_5 = {
+    f"{name}_at_{part}": (name, part / 3, [])
+    for name in ("mlm_nsp", "ltr")
+    for part in (1, 2)
+}
+TITLES = {name: title for name, (title, *_) in MODELS.items()} | {
+    "ltr_bilstm": "left to right, no NSP, + BiLSTM",
+    "random": "random weights",
+}
+# What the paper has for Base: SST-2 and MNLI of table 5, NER of table 8.
+PAPER = {
+    "mlm_nsp": ("92.7", "84.4", "95.4"),
+    "no_nsp": ("92.6", "83.9", ""),
+    "ltr": ("92.1", "82.1", ""),
+    "ltr_bilstm": ("91.6", "82.1", ""),
+    "mask_100": ("", "84.3", "94.9"),
+    "random_100": ("", "83.6", "94.9"),
+}
+REPORT = """# The paper's ablations in miniature
+
+    {command}
+
+{machine} In all {hours:.1f} hours.
+
+Two-layer models (2/128/2, vocabulary of 8,000, dropout 0) pre-trained on 19 MB
+of Wikipedia, each on {sequences:,} sequences of {length} tokens ({steps:,}
+steps of {batch_size}); then SST-2 ({sst2_epochs:g} epochs) and CoNLL-2003, one
+sentence at a time ({ner_epochs:g} epochs), {seeds} seeds each. The models are
+uncased and a hundred times smaller than the paper's, so absolute numbers are
+incomparable; what can be compared is their order. Perplexity is that of masked
+words on held-out documents; that of the left-to-right model is of next words
+and another quantity. SST-2 is accuracy on dev, NER on testa. Means with their
+standard errors.
+
+| Model | Perplexity | SST-2 | NER F1 | Paper, Base: SST-2 | MNLI | NER |
+|---|--:|--:|--:|--:|--:|--:|
+{rows}
+
+## By the number of steps (figure 5)
+
+| Steps | MLM: SST-2 | NER | Left to right: SST-2 | NER |
+|--:|--:|--:|--:|--:|
+{figure}
+
+## Which orders show
+
+A difference counts if it exceeds two standard errors of itself; the two seeds
+of the first model show the noise of pre-training.
+
+{orders}
+"""
+ORDERS = [
+    ("mlm_nsp", "random", "Pre-training helps"),
+    ("mlm_nsp", "no_nsp", "NSP helps (table 5)"),
+    ("no_nsp", "ltr", "Both directions beat one (table 5)"),
+    ("ltr_bilstm", "ltr", "A BiLSTM helps the left-to-right model"),
+    ("mlm_nsp", "mask_100", "80/10/10 beats 100/0/0 (table 8)"),
+    ("mlm_nsp", "random_100", "80/10/10 beats 0/0/100 (table 8)"),
+    ("mlm_nsp", "mlm_nsp_2", "One pre-training seed beats the other"),
+]
+TASKS = {"sst2": "eval_accuracy", "ner": "eval_f1"}
+
+
+class Ablations(Stages):
+    def __init__(self, options):
+        super().__init__(pathlib.Path(options.output_dir), options.stop_after)
+        self.options = options
+
+    def prepare(self) -> None:
+        """Text, vocabulary, records and configs."""
+        self.run("text", self.split_corpus)
+        self.run(
+            "vocabulary",
+            lambda: self.command(
+                "keras_bert_ref.vocabulary",
+                f"--input_file={self.folder}/train.txt",
+                f"--vocab_size={VOCAB_SIZE}",
+                f"--output_file={self.folder}/vocab.txt",
+            ),
+        )
+        for masking in MASKING:
+            self.run(
+                f"records {masking}",
+                lambda masking=masking: self.make_records(masking, "train", 5),
+            )
+        self.run(
+            "records held out",
+            lambda: self.make_records("80/10/10", "held_out", 1),
+        )
+        vocab = (self.folder / "vocab.txt").read_text().splitlines()
+        config = json.loads(
+            (ROOT / "configs/runs/wikipedia_sections.json").read_text()
+        )
+        config["vocab_size"] = len(vocab)
+        for direction in ("bidi", "ltr"):
+            path = self.folder / f"{direction}.json"
+            values = {**config, "directionality": direction}
+            path.write_text(json.dumps(values))
+
+    def split_corpus(self) -> None:
+        documents = pathlib.Path(self.options.corpus).read_text().split("\n\n")
+        parts = {"train": [], "held_out": []}
+        for i, text in enumerate(documents[: self.options.max_documents]):
+            parts["held_out" if i % HELD_OUT == 0 else "train"].append(text)
+        for name, texts in parts.items():
+            path = self.folder / f"{name}.txt"
+            path.write_text("\n\n".join(texts) + "\n")
+
+    def records(self, masking: str, part: str) -> pathlib.Path:
+        return self.folder / f"{part}_{masking.replace('/', '_')}.tfrecord"
+
+    def make_records(self, masking: str, part: str, copies: int) -> None:
+        mask, keep = MASKING[masking]
+        self.command(
+            "create_pretraining_data.py",
+            f"--input_file={self.folder}/{part}.txt",
+            f"--output_file={self.records(masking, part)}",
+            f"--vocab_file={self.folder}/vocab.txt",
+            f"--max_seq_length={LENGTH}",
+            f"--max_predictions_per_seq={PREDICTIONS}",
+            f"--dupe_factor={copies}",
+            f"--mask_prob={mask}",
+            f"--keep_prob={keep}",
+        )
+
+    def pretrain(self, name: str) -> dict:
+        _, masking, direction, flags = MODELS[name]
+        steps = self.options.steps
+        shared = [
+            f"--bert_config_file={self.folder}/{direction}.json",
+            f"--max_seq_length={LENGTH}",
+            f"--max_predictions_per_seq={PREDICTIONS}",
+            f"--output_dir={self.folder}/{name}",
+            f"--train_batch_size={BATCH_SIZE}",
+            "--learning_rate=1e-3",
+            f"--num_train_steps={steps}",
+            f"--num_warmup_steps={max(1, steps // 20)}",
+            f"--save_checkpoints_steps={steps // 3}",
+            "--keep_checkpoint_max=0",
+            *flags,
+        ]
+        self.command(
+            "run_pretraining.py",
+            *shared,
+            "--do_train",
+            f"--input_file={self.records(masking, 'train')}",
+        )
+        self.command(
+            "run_pretraining.py",
+            *shared,
+            "--do_eval",
+            "--max_eval_steps=250",
+            f"--input_file={self.records('80/10/10', 'held_out')}",
+        )
+        return read_results(self.folder / name / "eval_results.txt")
+
+    def fine_tune(self, row: str, task: str) -> dict:
+        model, share, flags = {**ROWS, **FIGURE_5}[row]
+        direction = MODELS[model][2] if model else "bidi"
+        output_dir = self.folder / f"{row}_{task}"
+        shared = [
+            f"--bert_config_file={self.folder}/{direction}.json",
+            f"--vocab_file={self.folder}/vocab.txt",
+            f"--max_seq_length={LENGTH}",
+            f"--output_dir={output_dir}",
+            "--do_train",
+            "--do_eval",
+            "--train_batch_size=32",
+            f"--num_trials={SEEDS}",
+            "--keep_checkpoint_max=1",
+            *flags,
+        ]
+        if model:
+            step = round(self.options.steps // 3 * 3 * share)
+            step = self.options.steps if share == 1 else step
+            shared.append(
+                f"--init_checkpoint={self.folder}/{model}/model.ckpt-{step}"
+            )
+        if task == "sst2":
+            self.command(
+                "run_classifier.py",
+                *shared,
+                "--task_name=SST-2",
+                f"--data_dir={self.options.data_dir}/glue/SST-2",
+                "--learning_rate=3e-4",
+                f"--num_train_epochs={self.options.sst2_epochs}",
+            )
+        else:
+            self.command(
+                "run_ner.py",
+                *shared,
+                f"--data_dir={self.options.data_dir}/conll2003",
+                "--learning_rate=1e-3",
+                f"--num_train_epochs={self.options.ner_epochs}",
+            )
+        text = (output_dir / "results.jsonl").read_text()
+        lines = [json.loads(line) for line in text.splitlines()]
+        return {"scores": [x["metrics"][TASKS[task]] for x in lines]}
+
+    def run_all(self) -> None:
+        self.prepare()
+        for name in MODELS:
+            self.run(f"pretrain {name}", lambda name=name: self.pretrain(name))
+        for row in {**ROWS, **FIGURE_5}:
+            for task in TASKS:
+                self.run(
+                    f"{row} {task}",
+                    lambda row=row, task=task: self.fine_tune(row, task),
+                )
+
+    def scores(self, row: str, task: str) -> list[float]:
+        return [
+            100 * x
+            for x in self.results.get(f"{row} {task}", {}).get("scores", [])
+        ]
+
+    def report(self) -> str:
+        options = self.options
+        rows = []
+        for row, (model, _, _) in ROWS.items():
+            trained = self.results.get(f"pretrain {model}", {})
+            perplexity = [
+                f"{v:.1f}" for k, v in trained.items() if "perplexity" in k
+            ]
+            sst2, mnli, ner = PAPER.get(row, ("", "", ""))
+            cells = [
+                TITLES[row],
+                perplexity[0] if perplexity else "",
+                *(mean_and_error(self.scores(row, task)) for task in TASKS),
+                *(sst2, mnli, ner),
+            ]
+            rows.append(f"| {' | '.join(cells)} |")
+        figure = []
+        for part in (1, 2, 3):
+            cells = [f"{options.steps * part // 3:,}"]
+            for model in ("mlm_nsp", "ltr"):
+                row = model if part == 3 else f"{model}_at_{part}"
+                cells += [
+                    mean_and_error(self.scores(row, task)) for task in TASKS
+                ]
+            figure.append(f"| {' | '.join(cells)} |")
+        seconds = sum(line["seconds"] for line in self.results.values())
+        return REPORT.format(
+            command="python benchmarks/ablations.py " + " ".join(sys.argv[1:]),
+            machine=describe_machine(),
+            hours=seconds / 3600,
+            sequences=options.steps * BATCH_SIZE,
+            steps=options.steps,
+            batch_size=BATCH_SIZE,
+            length=LENGTH,
+            seeds=SEEDS,
+            sst2_epochs=options.sst2_epochs,
+            ner_epochs=options.ner_epochs,
+            rows="\n".join(rows),
+            figure="\n".join(figure),
+            orders="\n".join(self.orders()),
+        )
+
+    def orders(self):
+        for better, worse, claim in ORDERS:
+            parts = []
+            for task, title in (("sst2", "SST-2"), ("ner", "NER")):
+                ours, theirs = (
+                    self.scores(better, task),
+                    self.scores(worse, task),
+                )
+                if len(ours) < 2 or len(theirs) < 2:
+                    continue
+                gap = statistics.mean(ours) - statistics.mean(theirs)
+                error = (error_of(ours) ** 2 + error_of(theirs) ** 2) ** 0.5
+                verdict = "within the noise"
+                if abs(gap) > 2 * error:
+                    verdict = "shows" if gap > 0 else "the reverse shows"
+                parts.append(f"{title} {gap:+.1f} ± {error:.1f}, {verdict}")
+            if parts:
+                yield f"- {claim}: {'; '.join(parts)}."
+
+
+def read_results(path: pathlib.Path) -> dict[str, float]:
+    lines = path.read_text().splitlines()
+    return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
+
+
+def error_of(scores: list[float]) -> float:
+    return statistics.stdev(scores) / len(scores) ** 0.5
+
+
+def mean_and_error(scores: list[float]) -> str:
+    if len(scores) < 2:
+        return ""
+    return f"{statistics.mean(scores):.1f} ± {error_of(scores):.1f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output_dir", required=True)
+    parser.add_argument("--report", help="the page to write")
+    parser.add_argument("--nothing", action="store_true", help="run nothing")
+    parser.add_argument("--stop_after", help="the last result to make")
+    parser.add_argument("--steps", type=int, default=6000)
+    parser.add_argument("--sst2_epochs", type=float, default=1.0)
+    parser.add_argument("--ner_epochs", type=float, default=3.0)
+    parser.add_argument("--max_documents", type=int, default=None)
+    parser.add_argument("--data_dir", default=SHARED_DATA)
+    parser.add_argument(
+        "--corpus", default=SHARED_DATA / "corpus/wikipedia_sections.txt"
+    )
+    ablations = Ablations(parser.parse_args())
+    if not ablations.options.nothing:
+        ablations.run_all()
+    if ablations.options.report:
+        path = pathlib.Path(ablations.options.report)
+        path.write_text(ablations.report())
+
+
+if __name__ == "__main__":
+    main()

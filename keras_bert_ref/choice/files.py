@@ -1,0 +1,178 @@
+"""Files of multiple-choice questions -> examples."""
+
+import csv
+import io
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from keras_bert_ref import files
+from keras_bert_ref.choice.tasks import OPENBOOKQA, Task
+from keras_bert_ref.tokenization import convert_to_unicode
+
+# A lettered choice in the question of OpenBookQA, or its answer.
+LETTERED = re.compile(r"([A-Z])\. (.*)", re.DOTALL)
+
+
+class ChoiceExample(NamedTuple):
+    """A question with its choices.
+
+    Attributes:
+        text_a: str. The question, or what is to be continued.
+        texts_b: one for each choice.
+        label: int. Which is right, from 0; 0 where that is not known.
+    """
+
+    text_a: str
+    texts_b: list[str]
+    label: int
+
+
+def read_examples(task: Task, split: str, data_dir: str) -> list[ChoiceExample]:
+    """Reads a split, `train`, `dev` or `test`, in order.
+
+    Only the first two need labels.
+    """
+    paths = [os.path.join(data_dir, name) for name in task.names[split]]
+    found = [path for path in paths if files.exists(path)]
+    if not found:
+        raise ValueError(
+            f"There is no file {' or '.join(paths)}; --data_dir must be the "
+            f"folder with the files of --task_name={task.name}."
+        )
+    path = found[0]
+    needs_label = split != "test"
+    text = files.read(path).removeprefix(b"\xef\xbb\xbf")
+    lines = convert_to_unicode(text)
+    if task == OPENBOOKQA:
+        rows = _read_openbookqa(lines, path, needs_label)
+    else:
+        rows = _read_columns(task, lines, path, needs_label)
+    examples = []
+    for where, example in rows:
+        _check(example, where, len(examples[0].texts_b) if examples else None)
+        examples.append(example)
+    if not examples:
+        raise ValueError(f"There is no question in {path}; check the file.")
+    return examples
+
+
+def _check(example: ChoiceExample, where: str, num_choices: int | None) -> None:
+    count = len(example.texts_b)
+    if num_choices is not None and count != num_choices:
+        raise ValueError(
+            "All questions of a file must have the same number of choices, "
+            f"{num_choices}, but {where} has {count}."
+        )
+    if count < 2:
+        raise ValueError(
+            f"A question needs two choices or more, but {where} has {count}."
+        )
+    for i, text in enumerate(example.texts_b):
+        if not text.strip():
+            raise ValueError(
+                f"Choice {i} of {where} is empty; fill it in, or leave the "
+                "question out."
+            )
+    if not 0 <= example.label < count:
+        raise ValueError(
+            f"{where} has the label {example.label}, but its {count} choices "
+            f"are 0 to {count - 1}."
+        )
+
+
+def _read_columns(
+    task: Task, text: str, path: str, needs_label: bool
+) -> Iterator[tuple[str, ChoiceExample]]:
+    columns = [task.text_a, *task.choices]
+    columns += [task.text_b] if task.text_b else []
+    columns += [task.label] if needs_label else []
+    for where, row in _read_rows(text, path):
+        for column in columns:
+            if row.get(column) is None:
+                raise ValueError(
+                    f"{where} has no column {column!r}; it has "
+                    f"{', '.join(map(str, row))}."
+                )
+        start = f"{row[task.text_b]} " if task.text_b else ""
+        choices = [str(row[column]) for column in task.choices]
+        label = 0
+        if needs_label:
+            label = _read_label(row[task.label], task.choices, where)
+        texts = [start + text if text.strip() else "" for text in choices]
+        yield where, ChoiceExample(str(row[task.text_a]), texts, label)
+
+
+def _read_rows(text: str, path: str) -> Iterator[tuple[str, dict]]:
+    """Rows by the names of their columns."""
+    if path.endswith(".jsonl"):
+        yield from _read_json(text, path)
+        return
+    dialect = {"delimiter": ","}
+    if path.endswith(".tsv"):
+        dialect = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+    reader = csv.DictReader(io.StringIO(text, newline=""), **dialect)
+    for row in reader:
+        where = f"line {reader.line_num} of {path}"
+        if None in row:
+            raise ValueError(
+                f"{where} has more columns than the header, line 1."
+            )
+        yield where, row
+
+
+def _read_json(text: str, path: str) -> Iterator[tuple[str, dict]]:
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
+        where = f"line {number} of {path}"
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"{where} is not JSON ({error}).") from None
+        if not isinstance(row, dict):
+            raise ValueError(f"{where} must be a JSON object, in braces.")
+        yield where, row
+
+
+def _read_label(value, choices: Sequence[str], where: str) -> int:
+    """A number from 0, or the name of the right choice's column."""
+    if str(value) in choices:
+        return list(choices).index(str(value))
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"A label must be the number of the right choice, from 0, or the "
+            f"name of its column, but {where} has {value!r}."
+        ) from None
+
+
+def _read_openbookqa(
+    text: str, path: str, needs_label: bool
+) -> Iterator[tuple[str, ChoiceExample]]:
+    """Both forms: the official one, and one with all in the question."""
+    for where, row in _read_json(text, path):
+        try:
+            if isinstance(row["question"], dict):
+                stem = row["question"]["stem"]
+                pairs = [
+                    (choice["label"], choice["text"])
+                    for choice in row["question"]["choices"]
+                ]
+                answer = row["answerKey"] if needs_label else None
+            else:
+                stem, _, rest = row["question"].rpartition("\n\n")
+                matches = map(LETTERED.fullmatch, rest.split("\n"))
+                pairs = [match.groups() for match in matches]
+                answer = row["answer"][0] if needs_label else None
+            letters, choices = zip(*pairs, strict=True)
+            label = letters.index(answer) if needs_label else 0
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ValueError(
+                f"{where} is not a question of OpenBookQA ({error!r}): it "
+                "needs question.stem, question.choices and answerKey; or "
+                "question, with a blank line and lettered choices after its "
+                "text, and answer, which begins with one of their letters."
+            ) from None
+        yield where, ChoiceExample(stem, list(choices), label)

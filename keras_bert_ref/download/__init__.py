@@ -1,0 +1,1 @@
+"""Released models and public data: fetched, checked, unpacked."""

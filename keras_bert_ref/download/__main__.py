@@ -1,0 +1,3 @@
+from keras_bert_ref.download.flags import command
+
+command()

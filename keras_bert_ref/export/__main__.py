@@ -1,0 +1,3 @@
+from keras_bert_ref.export.flags import command
+
+command()

@@ -1,0 +1,1 @@
+"""Korean data sets, laid out for the commands; docs/learn/10_korean.md."""

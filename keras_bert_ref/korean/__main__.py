@@ -1,0 +1,3 @@
+from keras_bert_ref.korean.flags import command
+
+command()

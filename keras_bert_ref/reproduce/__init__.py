@@ -1,0 +1,1 @@
+"""Published results of BERT, made again: one command, ours beside theirs."""

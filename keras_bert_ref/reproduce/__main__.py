@@ -1,0 +1,3 @@
+from keras_bert_ref.reproduce.flags import command
+
+command()

@@ -1,0 +1,3 @@
+from keras_bert_ref.serve.flags import command
+
+command()

@@ -1,0 +1,81 @@
+"""A question and a passage -> answers, by SQuAD's windows and rules."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from keras_bert_ref.squad.answers import answer_questions
+from keras_bert_ref.squad.examples import SquadExample, split_words
+from keras_bert_ref.squad.spans import RawResult
+from keras_bert_ref.squad.windows import convert_examples_to_features
+from keras_bert_ref.tokenization import FullTokenizer, convert_to_unicode
+
+
+class AnswerText(NamedTuple):
+    """The answer to a question.
+
+    Attributes:
+        text: words of the passage; "" if there is no answer in it.
+        probability: among the n best.
+        nbest: dictionaries with text, probability and the two logits.
+        null_odds: by how much "no answer" is ahead of the best answer; None
+            if there always is one.
+    """
+
+    text: str
+    probability: float
+    nbest: list[dict]
+    null_odds: float | None
+
+
+def answer(
+    question: str | bytes,
+    passage: str | bytes,
+    tokenizer: FullTokenizer,
+    compute: Callable,
+    max_seq_length: int,
+    *,
+    allow_no_answer: bool = False,
+    null_score_diff_threshold: float = 0.0,
+    n_best_size: int = 20,
+    max_answer_length: int = 30,
+    doc_stride: int = 128,
+    max_query_length: int = 64,
+) -> AnswerText:
+    """Reads the passage in windows; the rest is run_squad.py's.
+
+    Args:
+        compute: gives start_logits and end_logits of windows.
+    """
+    question, passage = map(convert_to_unicode, (question, passage))
+    for name, text in (("question", question), ("passage", passage)):
+        if not tokenizer.encode(text):
+            raise ValueError(f"The {name} has no words: {text[:40]!r}.")
+    example = SquadExample("0", question, split_words(passage))
+    windows = []
+    convert_examples_to_features(
+        [example],
+        tokenizer,
+        max_seq_length=max_seq_length,
+        doc_stride=doc_stride,
+        max_query_length=max_query_length,
+        is_training=False,
+        output_fn=windows.append,
+        num_workers=1,
+    )
+    results = [
+        RawResult(window.unique_id, row["start_logits"], row["end_logits"])
+        for window, row in zip(windows, compute(windows), strict=True)
+    ]
+    found = answer_questions(
+        [example],
+        windows,
+        results,
+        n_best_size=n_best_size,
+        max_answer_length=max_answer_length,
+        do_lower_case=tokenizer.basic_tokenizer.do_lower_case,
+        version_2_with_negative=allow_no_answer,
+        null_score_diff_threshold=null_score_diff_threshold,
+    )
+    text, nbest = found.answers["0"], found.nbest["0"]
+    probability = next(a["probability"] for a in nbest if a["text"] == text)
+    return AnswerText(text, probability, nbest, found.null_odds.get("0"))

@@ -1,0 +1,195 @@
+"""The tokenizer as TensorFlow operations: strings in, ids out, in any graph.
+
+It gives the ids of `FullTokenizer`, whose functions fill its tables, for every
+text that can be in a string tensor: bytes that are not UTF-8 are dropped.
+Each step works on all characters of a batch at once:
+
+    texts -> distinct chunks between spaces -> code points -> what neighbours
+    change -> the table of characters -> words -> pieces -> ids
+
+Shapes: B texts, K chunks, U distinct chunks, C characters, W words. A ragged
+tensor is written [B, (n)].
+"""
+
+import tensorflow as tf
+
+from keras_bert_ref.text import character_table
+from keras_bert_ref.tokenization import FullTokenizer
+
+# No entry of a vocabulary, which has one a line, holds an end of line.
+UNKNOWN_WORD = "\n"
+BYTES_PER_CHARACTER = 4  # of UTF-8, at most
+
+
+class GraphTokenizer(tf.Module):
+    """Gives the ids of `FullTokenizer.encode` for a tensor of strings.
+
+    Args:
+        tokenizer: FullTokenizer. Its vocabulary and casing are used.
+        keep_mask: bool. [MASK] in a text is the mask, not three words.
+    """
+
+    def __init__(self, tokenizer: FullTokenizer, keep_mask: bool = False):
+        super().__init__()
+        wordpiece = tokenizer.wordpiece_tokenizer
+        self.do_lower_case = tokenizer.basic_tokenizer.do_lower_case
+        self.mask_id = find_mask(tokenizer) if keep_mask else None
+        self.max_characters = wordpiece.max_input_chars_per_word
+        self.table = character_table.make_character_table(self.do_lower_case)
+        self.wordpiece = make_wordpiece(
+            tokenizer.vocab,
+            wordpiece.unk_token,
+            self.max_characters * BYTES_PER_CHARACTER,
+        )
+
+    @tf.function(
+        input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
+    )
+    def encode(self, texts):
+        """Strings [B] -> ids, ragged int32 [B, (tokens)]."""
+        if self.mask_id is not None:
+            texts = tf.strings.regex_replace(texts, r"\[MASK\]", " [MASK] ")
+        chunks = tf.strings.split(texts, " ")  # [B, (K)]
+        # A batch says most of its words several times.
+        distinct, indices = tf.unique(chunks.values)  # [U], [K]
+        if self.mask_id is None:
+            ids = self.encode_chunks(distinct)  # [U, (n)]
+        else:
+            is_mask = distinct == "[MASK]"
+            ids = self.encode_chunks(tf.where(is_mask, "", distinct))
+            ones = tf.cast(is_mask, tf.int64)
+            masks = tf.fill([tf.reduce_sum(ones)], self.mask_id)
+            masks = tf.RaggedTensor.from_row_lengths(masks, ones)
+            ids = tf.concat([ids, masks], axis=1)
+        ids = chunks.with_values(tf.gather(ids, indices))  # [B, (K), (n)]
+        return ids.merge_dims(1, 2)
+
+    def encode_chunks(self, chunks):
+        """What stands between spaces, [U] -> ids [U, (n)]."""
+        words = self.split_into_words(chunks)  # [U, (W)]
+        pieces = self.wordpiece.tokenize(words.values)  # [W, (n)]
+        return words.with_values(pieces).merge_dims(1, 2)
+
+    def split_into_words(self, chunks):
+        """Strings [U] -> words as BasicTokenizer gives them, [U, (W)],
+        with a blank one for each space."""
+        table = self.table
+        # All chunks are one text, so that a space ends whatever must not go
+        # beyond a chunk.
+        text = tf.strings.reduce_join(chunks, separator=" ")
+        codes = tf.strings.unicode_decode(text, "UTF-8", errors="ignore")
+        places = self.find_places(codes)
+        entries = tf.gather(table.entries, places)
+        codes, entries = tf.cond(
+            tf.reduce_any(tf.bitwise.bitwise_and(entries, 4) > 0),
+            lambda: self.look_at_neighbours(codes, places),
+            lambda: (codes, entries),
+        )
+        kinds = tf.bitwise.bitwise_and(entries, 3)
+        shifts = tf.bitwise.right_shift(entries, 3)  # keeps the sign
+        # Parts of a word stand together, all else stands alone.
+        stands_alone = kinds != character_table.PART
+        is_first = stands_alone | tf.concat([[True], stands_alone], 0)[:-1]
+        firsts = tf.where(is_first)[:, 0]  # [W]
+        words = tf.RaggedTensor.from_row_starts(
+            codes + shifts, firsts, validate=False
+        )  # [W, (C)]
+        sizes = words.row_lengths()
+        words = tf.strings.unicode_encode(words, "UTF-8")
+        words = tf.where(sizes > self.max_characters, UNKNOWN_WORD, words)
+        is_space = tf.gather(kinds, firsts) == character_table.SPACE
+        words = tf.where(is_space, "", words)
+        # The words of a chunk are those that start before the space after it.
+        spaces = tf.where(codes == ord(" "))[:, 0]
+        ends = tf.searchsorted(firsts, spaces, out_type=tf.int64)
+        splits = tf.concat([[0], ends, [tf.size(firsts, tf.int64)]], axis=0)
+        # No chunk at all is one empty text.
+        splits = splits[: tf.size(chunks) + 1]
+        return tf.RaggedTensor.from_row_splits(words, splits, validate=False)
+
+    def look_at_neighbours(self, codes, places):
+        """What a look at each character for itself does not do."""
+        if self.do_lower_case:
+            codes = self.mark_final_sigmas(codes, places)
+            codes = self.expand(codes, places)
+            codes = self.sort_marks(codes)
+        entries = tf.gather(self.table.entries, self.find_places(codes))
+        kinds = tf.bitwise.bitwise_and(entries, 3)
+        kept = tf.where(kinds != character_table.DROPPED)[:, 0]
+        return tf.gather(codes, kept), tf.gather(entries, kept)
+
+    def mark_final_sigmas(self, codes, places):
+        """Makes a capital sigma at the end of a word a final one.
+
+        It is final if the nearest character before it that counts is a cased
+        letter, and the nearest after it is not.
+        """
+        classes = tf.gather(self.table.sigma_classes, places)
+        counts = tf.where(classes != character_table.IGNORED)[:, 0]
+        is_cased = tf.gather(classes, counts) == character_table.CASED
+        is_cased = tf.concat([[False], is_cased, [False]], axis=0)
+        capital = ord(character_table.CAPITAL_SIGMA)
+        is_sigma = tf.gather(codes, counts) == capital
+        is_final = is_sigma & is_cased[:-2] & ~is_cased[2:]
+        finals = tf.boolean_mask(counts, is_final)[:, None]
+        sigmas = tf.fill([tf.size(finals)], ord(character_table.FINAL_SIGMA))
+        return tf.tensor_scatter_nd_update(codes, finals, sigmas)
+
+    def expand(self, codes, places):
+        """Replaces characters that become several."""
+        indices = tf.gather(self.table.expansions, places)
+        expanded = tf.gather(
+            tf.ragged.constant(
+                self.table.expanded, tf.int32, row_splits_dtype=tf.int64
+            ),
+            indices,
+        )  # [C, (n)]
+        itself = tf.repeat(codes, expanded.row_lengths())
+        return tf.where(expanded.values == 0, itself, expanded.values)
+
+    def sort_marks(self, codes):
+        """Sorts by class what stands between characters of class 0, as
+        Unicode's normal forms do."""
+        classes = tf.gather(self.table.order_classes, self.find_places(codes))
+        sequence = tf.cumsum(tf.cast(classes == 0, tf.int64))
+        keys = sequence * character_table.PAGE_SIZE + tf.cast(classes, tf.int64)
+        return tf.gather(codes, tf.argsort(keys, stable=True))
+
+    def find_places(self, codes):
+        """Where code points stand in the table."""
+        size = character_table.PAGE_SIZE
+        page = tf.gather(self.table.pages, codes // size)
+        return page * size + codes % size
+
+
+def find_mask(tokenizer: FullTokenizer) -> int:
+    if "[MASK]" not in tokenizer.vocab:
+        raise ValueError(
+            "The vocabulary has no [MASK], so no text can hold one; use the "
+            "vocabulary of a model that was pre-trained on masked words, or "
+            "leave keep_mask out."
+        )
+    return tokenizer.vocab["[MASK]"]
+
+
+def make_wordpiece(vocab: dict[str, int], unk_token: str, max_bytes: int):
+    """tensorflow-text's WordPiece, which works on a trie of the vocabulary.
+
+    Its vocabulary is a list. Entries that no text matches stand in for ids
+    without a token: blank entries, all but the last of duplicates, and what
+    UTF-8 cannot write.
+    """
+    import tensorflow_text
+
+    tokens = [f"\n{i}" for i in range(1 + max(vocab.values()))]
+    for token, index in vocab.items():
+        if token and token == token.encode("utf-8", "ignore").decode():
+            tokens[index] = token
+    return tensorflow_text.FastWordpieceTokenizer(
+        vocab=tokens,
+        suffix_indicator="##",
+        max_bytes_per_word=max_bytes,
+        token_out_type=tf.int32,
+        unknown_token=unk_token,
+        no_pretokenization=True,
+    )

@@ -1,0 +1,3 @@
+from keras_bert_ref.view.flags import command
+
+command()

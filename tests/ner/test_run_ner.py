@@ -1,0 +1,230 @@
+"""The command: training, predictions, trials, resuming, bad input."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from helpers import configs, glue_files, ner_files, runners, xla
+from keras_bert_ref import heads
+from keras_bert_ref.checkpoints import tf1
+from keras_bert_ref.ner import files, metrics
+from keras_bert_ref.ner.objective import TAGGING
+from keras_bert_ref.training import evaluations, run_record, state
+
+LENGTH = 16
+
+
+@pytest.fixture(scope="module")
+def run_ner():
+    with runners.load_runner("run_ner") as runner:
+        yield runner
+
+
+@pytest.fixture(scope="module")
+def model_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    size = glue_files.write_vocabulary(folder / "vocab.txt")
+    config = configs.tiny(vocab_size=size, hidden_size=24)
+    config.to_json_file(str(folder / "bert_config.json"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    for seed, (name, count) in enumerate(
+        [("train", 60), ("dev", 12), ("test", 9)]
+    ):
+        (folder / f"{name}.txt").write_text(ner_files.make_lines(count, seed))
+    return folder
+
+
+@pytest.fixture
+def arguments(model_dir, data_dir, tmp_path):
+    return [
+        f"--vocab_file={model_dir}/vocab.txt",
+        f"--bert_config_file={model_dir}/bert_config.json",
+        f"--data_dir={data_dir}",
+        f"--output_dir={tmp_path}/out",
+        f"--max_seq_length={LENGTH}",
+        "--train_batch_size=4",
+        "--learning_rate=1e-2",
+        "--num_train_epochs=4",
+    ]
+
+
+def read_results(path) -> dict[str, float]:
+    lines = path.read_text().splitlines()
+    return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
+
+
+def test_flagfiles(run_ner):
+    runners.check_flagfiles("ner_*.flags", 3)
+
+
+ALL = ("--do_train", "--do_eval", "--do_predict")
+
+
+def test_learns(run_ner, arguments, tmp_path, data_dir):
+    """A rule that a model can learn; the files say what the results say."""
+    watched = "--eval_every_steps=30", "--keep_best"
+    runners.run(run_ner, *arguments, *ALL, *watched, "--eval_on_test")
+    out = tmp_path / "out"
+    results = read_results(out / "eval_results.txt")
+    lines = evaluations.read_evals(str(out))
+    assert [line["step"] for line in lines] == [30, 60]
+    assert lines[1]["eval_f1"] == pytest.approx(results["eval_f1"])
+    assert evaluations.read_best(str(out)) in lines
+    report = (out / "report.html").read_text()
+    assert '"both", "B-PER"]' in report
+    assert results["eval_f1"] > 0.9 and results["eval_test_f1"] > 0.9
+    assert results["global_step"] == 60
+    for name, prefix in (("dev", "eval_"), ("test", "eval_test_")):
+        path = str(out / f"{name}_predictions.txt")
+        scores = metrics.score_files(path).as_dict()
+        for key, value in scores.items():
+            assert results[prefix + key] == pytest.approx(value)
+        assert set(scores) >= {"LOC_precision", "PER_recall", "PER_f1"}
+        written = files.read_file(path)
+        before = files.read_file(str(data_dir / f"{name}.txt"))
+        assert len(written.lines) == len(before.lines)
+        assert written.sentences[3].words == before.sentences[3].words
+    record = run_record.read(str(out))
+    assert record["task"] == "ner"
+    assert record["labels"] == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
+    assert "published" not in (out / "results.txt").read_text()
+    # Words alone are predicted too, by what was trained before.
+    (tmp_path / "words").mkdir()
+    words = "\n".join(
+        re.sub(r" .*", "", line)
+        for line in ner_files.make_lines(9, 2).split("\n")
+    )
+    (tmp_path / "words" / "test.txt").write_text(words)
+    runners.run(
+        run_ner, *arguments, f"--data_dir={tmp_path}/words", "--do_predict"
+    )
+    again = files.read_file(str(out / "test_predictions.txt"))
+    assert again.lines[2].split()[1] == written.lines[2].split()[-1]
+    assert again.tags == written.tags
+
+
+@pytest.mark.slow
+def test_contexts_and_trials(run_ner, arguments, tmp_path):
+    """Seeds in a context of documents; finished ones are not repeated."""
+    many = [
+        *arguments,
+        *ALL,
+        "--num_trials=2",
+        "--num_train_epochs=1",
+        "--context=document",
+        "--doc_stride=4",
+    ]
+    runners.run(run_ner, *many)
+    out = tmp_path / "out"
+    lines = (out / "results.jsonl").read_text().splitlines()
+    assert [json.loads(line)["run"] for line in lines] == ["trial_0", "trial_1"]
+    assert re.search(r"epochs 1 +f1 +2 ", (out / "results.txt").read_text())
+    assert (out / "test_predictions.txt").exists()
+    before = state.latest(str(out / "trial_1"))
+    runners.run(run_ner, *many)
+    assert (out / "results.jsonl").read_text().splitlines() == lines
+    assert state.latest(str(out / "trial_1")) == before
+
+
+@pytest.mark.slow
+def test_resumes_to_the_bit(run_ner, arguments, tmp_path):
+    arguments += ["--context=document", "--num_train_epochs=2", "--do_train"]
+    runners.run(run_ner, *arguments)
+    out = tmp_path / "out"
+    whole = tf1.read(state.latest(str(out)))
+    other = f"--output_dir={tmp_path}/other"
+    flags = [*arguments, other]
+    steps = int(whole["global_step"])
+    runners.run(run_ner, *flags, f"--save_checkpoints_steps={steps - 3}")
+    for path in (tmp_path / "other").glob(f"model.ckpt-{steps}.*"):
+        path.unlink()  # as if it had been killed before
+    assert state.latest(str(tmp_path / "other")).endswith(f"-{steps - 3}")
+    runners.run(run_ner, *flags)
+    resumed = tf1.read(state.latest(str(tmp_path / "other")))
+    for name, value in whole.items():
+        np.testing.assert_array_equal(value, resumed[name], err_msg=name)
+
+
+def test_bad_input(run_ner, arguments, tmp_path, data_dir):
+    with pytest.raises(ValueError, match="Nothing to do: set --do_train"):
+        runners.run(run_ner, *arguments)
+    with pytest.raises(ValueError, match="--context=document needs documents"):
+        runners.run(
+            run_ner,
+            *arguments,
+            *("--data_dir=tfds", "--context=document", "--do_train"),
+        )
+    with pytest.raises(ValueError, match="no run.json in .* set --do_train"):
+        runners.run(run_ner, *arguments, "--do_eval")
+    folder = tmp_path / "bad"
+    folder.mkdir()
+    flag = f"--data_dir={folder}"
+    with pytest.raises(ValueError, match="There is no train file in"):
+        runners.run(run_ner, *arguments, flag, "--do_train")
+    (folder / "train.txt").write_text("a O\n\nb O\n")
+    with pytest.raises(ValueError, match="All tags of .*train.txt are O"):
+        runners.run(run_ner, *arguments, flag, "--do_train")
+    (folder / "train.txt").write_text("a B-X\n\nb O\n")
+    (folder / "dev.txt").write_text("a B-X\n\nb B-Z\n")
+    both = "--do_train", "--do_eval"
+    with pytest.raises(
+        ValueError, match="line 3 of .*dev.txt has the tag 'B-Z'"
+    ):
+        runners.run(run_ner, *arguments, flag, *both)
+    with pytest.raises(ValueError, match="2 examples .* do not fill one batch"):
+        runners.run(
+            run_ner, *arguments, flag, "--do_train", "--num_train_epochs=1"
+        )
+    assert not list((tmp_path / "out").glob("model.ckpt*"))
+
+
+def test_other_labels_are_refused(run_ner, arguments, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "run.json").write_text(json.dumps({"labels": ["O", "B-Z", "I-Z"]}))
+    with pytest.raises(
+        ValueError, match="has the labels O, B-LOC.* with O, B-Z"
+    ):
+        runners.run(run_ner, *arguments, "--do_train")
+
+
+def test_documents_that_nothing_marks(run_ner, arguments, tmp_path, caplog):
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    (folder / "train.txt").write_text("a B-X\n\nb O\n")
+    runners.run(
+        run_ner,
+        *arguments,
+        *(f"--data_dir={folder}", "--context=document", "--do_train"),
+        *("--train_batch_size=1", "--num_train_epochs=1"),
+    )
+    assert "has no -DOCSTART- line: all of it is taken for one" in caplog.text
+
+
+def test_xla_takes_the_same_step():
+    rng = np.random.default_rng(0)
+    mask = np.ones((3, 8), np.int32)
+    mask[0, 5:] = 0
+
+    def make():
+        config = configs.tiny(**configs.NO_DROPOUT)
+        model = heads.BertTagger(config, num_labels=5)
+        model.build()
+        model.dropout.rate = 0.0
+        return model
+
+    batch = {
+        "input_ids": rng.integers(0, 50, (3, 8)).astype(np.int32),
+        "input_mask": mask,
+        "segment_ids": np.zeros_like(mask),
+        "tag_ids": rng.integers(0, 5, (3, 8)).astype(np.int32),
+        "tag_mask": mask * rng.integers(0, 2, (3, 8)).astype(np.int32),
+    }
+    xla.check_step(make, TAGGING, batch)
