@@ -106,6 +106,8 @@ def send_signal(trial: Trial) -> None:
         code = wait(process, END_SECONDS)
         # Who is about to end may do so.
         is_over = code == 0 and time.monotonic() - start < LAST_SECONDS
+        if is_importing(process.log):
+            continue
         # Before Python has set its handlers a signal ends a process as such.
         if not is_over and code not in (SIGNALS[number], -number):
             raise Lost(f"{number.name} ended with {code}")
@@ -271,6 +273,12 @@ def check_log(process: Process) -> None:
     # A signal before Python is at work leaves nothing, and needs not.
     if process.popen.returncode > 0 and not log.strip():
         raise Lost("ended without a word")
+
+
+def is_importing(log: str) -> bool:
+    """Whether Ctrl-C came before the command's first line: while Python
+    starts and imports it, Python answers, with a traceback."""
+    return "KeyboardInterrupt" in log and "command()" not in log
 
 
 def files_in(folder: pathlib.Path) -> list[pathlib.Path]:

@@ -44,3 +44,11 @@ def test_damage_always_changes_a_file():
     content = bytes(range(1, 255)) * 8
     for seed in range(200):
         assert attacks.damage(content, random.Random(seed)) != content
+
+
+def test_who_answers_ctrl_c():
+    frame = '  File "site.py", line 1, in <module>\n    import os\n'
+    ours = '  File "run_squad.py", line 6, in <module>\n    command()\n'
+    assert attacks.is_importing(f"{frame}KeyboardInterrupt\n")
+    assert not attacks.is_importing(f"{ours}{frame}KeyboardInterrupt\n")
+    assert not attacks.is_importing("Interrupted: asked to end by Ctrl-C.")
