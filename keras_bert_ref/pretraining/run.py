@@ -131,11 +131,12 @@ def evaluate(options: Options, strategy, model, objective, records) -> dict:
 
 def run_eval(options: Options, strategy, model, objective, records) -> None:
     """Writes eval_results.txt."""
-    distribution.wait_for_all(strategy)
-    step = resumable.restore_for_eval(
-        model, options.output_dir, options.init_checkpoint
-    )
-    results = evaluate(options, strategy, model, objective, records)
+    with distribution.readable_errors(strategy):
+        distribution.wait_for_all(strategy)
+        step = resumable.restore_for_eval(
+            model, options.output_dir, options.init_checkpoint
+        )
+        results = evaluate(options, strategy, model, objective, records)
     if distribution.is_chief(strategy):
         progress.write_results(
             os.path.join(options.output_dir, "eval_results.txt"),

@@ -246,6 +246,12 @@ def train_resumably(
                     "all is saved, and the same command goes on from there.",
                     signals[0] if signals else signal.SIGTERM,
                 )
+    if signals:
+        raise Interrupted(
+            f"Asked to end at step {step}, the last; all is saved, and the "
+            "same command does what comes after training.",
+            signals[0],
+        )
     return True
 
 

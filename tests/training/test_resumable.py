@@ -1,5 +1,8 @@
 """A run in one process: where it starts, how it goes on, why it stops."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,6 +10,7 @@ import tensorflow as tf
 from helpers import configs, golden_training
 from keras_bert_ref import heads, optimization
 from keras_bert_ref.checkpoints import tf1
+from keras_bert_ref.guard import Interrupted
 from keras_bert_ref.optimization import LossScale
 from keras_bert_ref.pretraining import objective as pretraining
 from keras_bert_ref.pretraining.features import make_schema
@@ -194,6 +198,20 @@ def test_absurd_weights_are_not_saved(train, tmp_path):
     with pytest.raises(FloatingPointError, match=message):
         train(3, learning_rate=1e38)
     assert state.latest(str(tmp_path / "out")).endswith("ckpt-2")
+
+
+def test_a_signal_in_the_last_step_is_not_forgotten(train, tmp_path):
+    """What comes after training would not know of it."""
+
+    def loss(outputs, batch, totals):
+        tf.py_function(os.kill, [os.getpid(), signal.SIGTERM], [])
+        return pretraining.loss(outputs, batch, totals)
+
+    objective = pretraining.PRETRAINING._replace(loss=loss)
+    with pytest.raises(Interrupted, match="step 1, the last; all") as error:
+        train(1, objective=objective)
+    assert error.value.number == signal.SIGTERM
+    assert state.latest(str(tmp_path / "out")).endswith("ckpt-1")
 
 
 def infinite_loss(outputs, loss, is_bad):
