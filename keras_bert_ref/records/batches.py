@@ -235,13 +235,21 @@ def batches_by_length(
 def _parse_batches(
     stream: tf.data.Dataset, records: Records, length_multiple: int | None
 ) -> tf.data.Dataset:
-    return stream.map(
-        lambda batch: records.prepare(
-            trim(parse(batch, records), length_multiple)
-        ),
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=True,
-    ).prefetch(tf.data.AUTOTUNE)
+    # The tuner of TensorFlow 2.21 sleeps, longer each time, and the end of a
+    # run would wait for it: up to half a minute. Without it all cores parse.
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return (
+        stream.map(
+            lambda batch: records.prepare(
+                trim(parse(batch, records), length_multiple)
+            ),
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
+        .prefetch(tf.data.AUTOTUNE)
+        .with_options(options)
+    )
 
 
 def parse(serialized, records: Records) -> dict:

@@ -382,3 +382,16 @@ def test_batches_no_memory_holds(records):
     strategy = tf.distribute.get_strategy()
     with pytest.raises(ValueError, match=r"A batch of 10{12} .* lower the bat"):
         batches.distribute(strategy, records, 10**12)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda records: batches.stream_batches(records, 2),
+        lambda records: batches.batches_in_order(records, 2),
+        lambda records: batches.batches_by_length(records, 2, 8),
+    ],
+)
+def test_nobody_waits_for_the_tuner(records, make):
+    """TensorFlow's would delay the end of a run by half a minute."""
+    assert make(records).options().autotune.enabled is False
