@@ -14,9 +14,15 @@ from collections.abc import Mapping
 import keras
 import tensorflow as tf
 
-from keras_bert_ref import modeling
+from keras_bert_ref import attention_mask, network
 from keras_bert_ref.bilstm import BiLSTM
 from keras_bert_ref.config import BertConfig
+from keras_bert_ref.layers import (
+    ACTIVATION_FUNCTIONS,
+    BertLayer,
+    truncated_normal,
+)
+from keras_bert_ref.modeling import BertModel
 
 # The heads of fine-tuning do not follow the config in these two.
 FINE_TUNING_STDDEV = 0.02
@@ -25,7 +31,7 @@ CLASSIFIER_DROPOUT = 0.1
 OUTPUTS = ("read_output", "sequence_output", "pooled_output")
 
 
-class OutputProjection(modeling.BertLayer):
+class OutputProjection(BertLayer):
     """Logits of a few labels: [..., D] -> [..., L].
 
     The original keeps these weights as [L, D], unlike its dense kernels.
@@ -58,7 +64,7 @@ class OutputProjection(modeling.BertLayer):
         return project(x, self.output_weights, self.output_bias)
 
 
-class MaskedLM(modeling.BertLayer):
+class MaskedLM(BertLayer):
     """Predicts the words at masked positions (section 3.1, task 1).
 
     Call arguments:
@@ -71,7 +77,7 @@ class MaskedLM(modeling.BertLayer):
 
     def build(self, input_shape=None):
         size = self.config.hidden_size
-        activation = modeling.ACTIVATION_FUNCTIONS[self.config.hidden_act]
+        activation = ACTIVATION_FUNCTIONS[self.config.hidden_act]
         with keras.name_scope("transform"):
             self.transform = self.add_dense("dense", size, size, activation)
             self.layer_norm = self.add_layer_norm()
@@ -88,7 +94,7 @@ class MaskedLM(modeling.BertLayer):
         return project(x, table, self.output_bias)
 
 
-class BertHead(modeling.BertNetwork):
+class BertHead(network.BertNetwork):
     """A BertModel, `bert`, with something on top.
 
     With directionality "ltr+rtl" there are two, `bert` and `bert_rtl`, and
@@ -132,12 +138,12 @@ class BertHead(modeling.BertNetwork):
             )
             self.feature_size = 2 * self.bilstm_units
 
-    def _add_encoder(self, name: str) -> modeling.BertModel:
+    def _add_encoder(self, name: str) -> BertModel:
         config = self.config
         if config.direction == "ltr+rtl":
             direction = "ltr" if name == "bert" else "rtl"
             config = dataclasses.replace(config, directionality=direction)
-        encoder = modeling.BertModel(config, name=name, dtype=self.dtype_policy)
+        encoder = BertModel(config, name=name, dtype=self.dtype_policy)
         encoder.build()
         return encoder
 
@@ -187,7 +193,7 @@ class BertHead(modeling.BertNetwork):
             See BertModel; of the vectors, read_output or sequence_output, and
             pooled_output. Their size is self.feature_size.
         """
-        modeling.check_batch(batch)
+        network.check_batch(batch)
         outputs = self._encode_with(self.bert, batch, training)
         if self.bert_rtl is not None:
             others = self._encode_with(self.bert_rtl, batch, training)
@@ -205,7 +211,7 @@ class BertHead(modeling.BertNetwork):
             outputs = {"sequence_output": sequence, "pooled_output": ends}
         return outputs
 
-    def _encode_with(self, encoder: modeling.BertModel, batch, training):
+    def _encode_with(self, encoder: BertModel, batch, training):
         read = None
         if not self.reads_all:
             read = self.positions_to_read(batch, encoder.config)
@@ -353,9 +359,9 @@ class BertMultipleChoice(BertClassifier):
         }
 
     def call(self, batch, training=False):
-        modeling.check_batch(batch)
+        network.check_batch(batch)
         shape = tf.shape(batch["input_ids"])  # [B, C, T]
-        names = modeling.BATCH_NAMES
+        names = network.BATCH_NAMES
         sequences = {
             name: tf.reshape(batch[name], (-1, shape[2]))  # [B*C, T]
             for name in names
@@ -463,7 +469,7 @@ def restarting(batch):
 
 def pooled_positions(config: BertConfig, batch):
     """Where the token stands that is pooled, mostly [CLS]: int [B, 1]."""
-    return modeling.pooled_positions(
+    return attention_mask.pooled_positions(
         config, batch["input_ids"], batch.get("input_mask")
     )
 
@@ -473,7 +479,7 @@ def add_output_weights(layer, num_labels: int, stddev: float, size: int):
     weights = layer.add_weight(
         name="output_weights",
         shape=(num_labels, size),
-        initializer=modeling.truncated_normal(stddev),
+        initializer=truncated_normal(stddev),
     )
     bias = layer.add_weight(
         name="output_bias", shape=(num_labels,), initializer="zeros"
