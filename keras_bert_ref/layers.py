@@ -2,10 +2,11 @@
 
 Each takes vectors with any axes before the last: [..., D]. BertLayer is the
 class of layers that know their sizes from a BertConfig; Parent adds children
-to them under the original's names.
+to them under the original's names. OutputProjection is what heads end with.
 """
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from keras_bert_ref import kernels, precision
@@ -126,3 +127,57 @@ class LayerNorm(BertLayer):
 
     def call(self, x):
         return kernels.layer_norm(x, self.gamma, self.beta, LAYER_NORM_EPSILON)
+
+
+class OutputProjection(BertLayer):
+    """Logits of a few labels: [..., D] -> [..., L].
+
+    The original keeps these weights as [L, D], unlike its dense kernels.
+
+    Args:
+        num_labels: int. L.
+        stddev: float. Of the initial weights.
+        input_size: int. Size of the last axis of x; None: D.
+    """
+
+    def __init__(
+        self,
+        config,
+        num_labels: int,
+        stddev: float,
+        input_size: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(config, **kwargs)
+        self.num_labels = num_labels
+        self.stddev = stddev
+        self.input_size = input_size or config.hidden_size
+
+    def build(self, input_shape=None):
+        self.output_weights, self.output_bias = add_output_weights(
+            self, self.num_labels, self.stddev, self.input_size
+        )
+
+    def call(self, x):
+        return project(x, self.output_weights, self.output_bias)
+
+
+def add_output_weights(layer, num_labels: int, stddev: float, size: int):
+    """Adds weights [L, size] and bias [L], under the original's names."""
+    weights = layer.add_weight(
+        name="output_weights",
+        shape=(num_labels, size),
+        initializer=truncated_normal(stddev),
+    )
+    bias = layer.add_weight(
+        name="output_bias", shape=(num_labels,), initializer="zeros"
+    )
+    return weights, bias
+
+
+def project(x, weights, bias):
+    """x [..., D] times weights [L, D] transposed, plus bias [L]."""
+    rows = tf.reshape(x, (-1, x.shape[-1]))  # one large matmul, not B small
+    logits = tf.matmul(rows, weights, transpose_b=True) + bias
+    shape = tf.concat([tf.shape(x)[:-1], [weights.shape[0]]], axis=0)
+    return tf.reshape(logits, shape)

@@ -20,6 +20,7 @@ ORDER = [
     "lamb",
     "optimization",
     "heads",
+    "bert_head",
     "bilstm",
     "modeling",
     "attention_mask",
