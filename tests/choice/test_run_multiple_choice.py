@@ -9,8 +9,8 @@ import pytest
 from helpers import configs, glue_files, runners, xla
 from keras_bert_ref import heads
 from keras_bert_ref.checkpoints import tf1
-from keras_bert_ref.choice.objective import CHOICE
 from keras_bert_ref.training import evaluations, run_record
+from keras_bert_ref.training.objective import CLASSIFICATION
 
 LENGTH = 16
 
@@ -66,7 +66,7 @@ def test_xla_takes_the_same_step():
         model.dropout.rate = 0.0
         return model
 
-    xla.check_step(make, CHOICE, make_batch())
+    xla.check_step(make, CLASSIFICATION, make_batch())
 
 
 @pytest.fixture(scope="module")
