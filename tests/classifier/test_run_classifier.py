@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from absl import flags
 
-from helpers import glue_files, runners
+from helpers import glue_files, model_folders, runners
 from keras_bert_ref import commands, heads
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.classifier import metrics
@@ -72,16 +72,13 @@ def run_classifier():
 def model_dir(tmp_path_factory):
     """A tiny model: vocabulary and config."""
     folder = tmp_path_factory.mktemp("model")
-    config = {
-        "vocab_size": glue_files.write_vocabulary(folder / "vocab.txt"),
-        "hidden_size": 8,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-        "intermediate_size": 16,
-        "max_position_embeddings": LENGTH,
-        "type_vocab_size": 2,
-    }
-    (folder / "bert_config.json").write_text(json.dumps(config))
+    model_folders.write_untrained(
+        folder,
+        hidden_size=8,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=LENGTH,
+    )
     return folder
 
 

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from helpers import configs, glue_files, ner_files, runners, xla
+from helpers import configs, model_folders, ner_files, runners, xla
 from keras_bert_ref import heads
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.ner import files, metrics
@@ -25,19 +25,14 @@ def run_ner():
 @pytest.fixture(scope="module")
 def model_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
-    size = glue_files.write_vocabulary(folder / "vocab.txt")
-    config = configs.tiny(vocab_size=size, hidden_size=24)
-    config.to_json_file(str(folder / "bert_config.json"))
+    model_folders.write_untrained(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
-    for seed, (name, count) in enumerate(
-        [("train", 60), ("dev", 12), ("test", 9)]
-    ):
-        (folder / f"{name}.txt").write_text(ner_files.make_lines(count, seed))
+    ner_files.write_splits(folder, train=60, dev=12, test=9)
     return folder
 
 
