@@ -50,11 +50,6 @@ def arguments(model_dir, data_dir, tmp_path):
     ]
 
 
-def read_results(path) -> dict[str, float]:
-    lines = path.read_text().splitlines()
-    return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
-
-
 def test_flagfiles(run_ner):
     runners.check_flagfiles("ner_*.flags", 3)
 
@@ -67,7 +62,7 @@ def test_learns(run_ner, arguments, tmp_path, data_dir):
     watched = "--eval_every_steps=30", "--keep_best"
     runners.run(run_ner, *arguments, *ALL, *watched, "--eval_on_test")
     out = tmp_path / "out"
-    results = read_results(out / "eval_results.txt")
+    results = runners.read_results(out)
     lines = evaluations.read_evals(str(out))
     assert [line["step"] for line in lines] == [30, 60]
     assert lines[1]["eval_f1"] == pytest.approx(results["eval_f1"])
