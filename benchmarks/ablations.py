@@ -17,6 +17,7 @@ import statistics
 import sys
 
 from data import describe_machine
+from measuring import read_scores
 from stages import Stages
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -198,7 +199,7 @@ class Ablations(Stages):
             "--max_eval_steps=250",
             f"--input_file={self.records('80/10/10', 'held_out')}",
         )
-        return read_results(self.folder / name / "eval_results.txt")
+        return read_scores(self.folder / name)
 
     def fine_tune(self, row: str, task: str) -> dict:
         model, share, flags = {**ROWS, **FIGURE_5}[row]
@@ -320,11 +321,6 @@ class Ablations(Stages):
                 parts.append(f"{title} {gap:+.1f} ± {error:.1f}, {verdict}")
             if parts:
                 yield f"- {claim}: {'; '.join(parts)}."
-
-
-def read_results(path: pathlib.Path) -> dict[str, float]:
-    lines = path.read_text().splitlines()
-    return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
 
 
 def error_of(scores: list[float]) -> float:

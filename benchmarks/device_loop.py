@@ -11,9 +11,8 @@ import statistics
 import time
 
 from keras_bert_ref import heads, optimization
-from keras_bert_ref.classifier import objective
 from keras_bert_ref.config import BertConfig
-from keras_bert_ref.training import loop
+from keras_bert_ref.training import loop, objective
 
 STEPS = 200
 STEPS_PER_CALL = (1, 50)

@@ -4,7 +4,6 @@ Run by glue.py. All of it is the peer's, reading, the fast tokenizer and
 batches included; the scores are our metrics.
 """
 
-import argparse
 import pathlib
 import time
 from collections.abc import Iterator
@@ -103,14 +102,8 @@ def predict(model, batches: Batches, batch_size: int) -> np.ndarray:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = torch_training.make_parser(__doc__)
     parser.add_argument("--task", choices=COLUMNS, required=True)
-    for name in ("data_dir", "model", "output_dir"):
-        parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
-    for name in ("max_seq_length", "batch_size", "seed"):
-        parser.add_argument(f"--{name}", type=int, required=True)
-    for name in ("learning_rate", "epochs"):
-        parser.add_argument(f"--{name}", type=float, required=True)
     parser.add_argument("--padding", choices=("longest", "max_length"))
     parser.add_argument(
         "--part_size",

@@ -4,7 +4,6 @@ Run by ner.py. All of it is the peer's, reading, the fast tokenizer and batches
 included; the scores are our metrics. Sentence by sentence.
 """
 
-import argparse
 import pathlib
 import time
 
@@ -108,13 +107,7 @@ def predict(model, batches: Batches, labels: list[str], batch_size: int):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("data_dir", "model", "output_dir"):
-        parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
-    for name in ("max_seq_length", "batch_size", "seed"):
-        parser.add_argument(f"--{name}", type=int, required=True)
-    for name in ("learning_rate", "epochs"):
-        parser.add_argument(f"--{name}", type=float, required=True)
+    parser = torch_training.make_parser(__doc__)
     flags = parser.parse_args()
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(flags.model)

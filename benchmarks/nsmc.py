@@ -22,6 +22,7 @@ import random
 import statistics
 
 from data import describe_machine
+from measuring import read_scores
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from stages import Stages
@@ -197,7 +198,7 @@ class Nsmc(Stages):
             "--do_eval",
             f"--input_file={self.folder}/dev.tfrecord",
         )
-        return read_results(self.folder / "pretrained")
+        return read_scores(self.folder / "pretrained")
 
     def sample(self, seed: int) -> None:
         """The labelled reviews of a seed; what run_classifier.py calls dev is
@@ -235,7 +236,7 @@ class Nsmc(Stages):
             "--do_eval",
             f"--output_dir={output_dir}",
         )
-        return {"accuracy": read_results(output_dir)["eval_accuracy"]}
+        return {"accuracy": read_scores(output_dir)["eval_accuracy"]}
 
     def regress(self, name: str, seed: int) -> dict:
         if name == "words":
@@ -311,12 +312,6 @@ def compare(ours: list[float], theirs: list[float]) -> str:
         f"Pre-training changes accuracy by {statistics.mean(gains):+.2f} "
         f"points on average; seed by seed: {by_seed}."
     )
-
-
-def read_results(folder: pathlib.Path) -> dict[str, float]:
-    text = (folder / "eval_results.txt").read_text()
-    pairs = (line.split(" = ") for line in text.splitlines())
-    return {name: float(value) for name, value in pairs}
 
 
 def main() -> None:

@@ -17,10 +17,9 @@ import tempfile
 import keras_bert_ref  # noqa: F401, first: it sets how TensorFlow starts
 from keras_bert_ref import heads, optimization
 from keras_bert_ref.classifier import features as classifier_features
-from keras_bert_ref.classifier import objective
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.records import batches
-from keras_bert_ref.training import loop
+from keras_bert_ref.training import loop, objective
 from keras_bert_ref.training.setup import LENGTH_MULTIPLE
 
 import tensorflow as tf  # isort: skip

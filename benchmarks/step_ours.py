@@ -32,9 +32,9 @@ def make_model(job: dict, skip_padding: bool):
 
 def make_train_step(job: dict, model, jit_compile: bool):
     from keras_bert_ref import optimization
-    from keras_bert_ref.classifier.objective import CLASSIFICATION
     from keras_bert_ref.pretraining.objective import PRETRAINING
     from keras_bert_ref.training import loop
+    from keras_bert_ref.training.objective import CLASSIFICATION
 
     optimizer = optimization.create_optimizer(LEARNING_RATE, 100_000, 1000)
     optimizer.build(model.trainable_variables)
@@ -48,7 +48,6 @@ def make_train_step(job: dict, model, jit_compile: bool):
 def make_step(job: dict, make_batches, jit_compile: bool):
     import tensorflow as tf
 
-    import keras_bert_ref.classifier.objective
     import keras_bert_ref.heads
     import keras_bert_ref.pretraining.objective
     import keras_bert_ref.training.loop  # noqa: F401

@@ -1,6 +1,8 @@
 """BERT's optimizer and schedule for models of transformers on PyTorch."""
 
+import argparse
 import math
+import pathlib
 from collections.abc import Iterable
 
 import torch
@@ -8,6 +10,18 @@ import torch
 BETAS = 0.9, 0.999
 EPSILON = 1e-6
 WEIGHT_DECAY = 0.01
+
+
+def make_parser(description: str) -> argparse.ArgumentParser:
+    """The flags of a training on a folder of data."""
+    parser = argparse.ArgumentParser(description=description)
+    for name in ("data_dir", "model", "output_dir"):
+        parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
+    for name in ("max_seq_length", "batch_size", "seed"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    for name in ("learning_rate", "epochs"):
+        parser.add_argument(f"--{name}", type=float, required=True)
+    return parser
 
 
 def load(model_class, path: str, **kwargs):

@@ -8,10 +8,11 @@ random weights in fine-tuning.
 import keras
 import tensorflow as tf
 
-from keras_bert_ref import modeling
+from keras_bert_ref import attention_mask
+from keras_bert_ref.layers import BertLayer
 
 
-class BiLSTM(modeling.BertLayer):
+class BiLSTM(BertLayer):
     """One layer in each direction, side by side.
 
     Args:
@@ -59,7 +60,7 @@ class BiLSTM(modeling.BertLayer):
             training=training,
         )
         y = tf.identity(y)  # without Keras' own mask, which heads do not know
-        last = modeling.last_positions(input_mask)
+        last = attention_mask.last_positions(input_mask)
         forward = tf.gather(y[..., : self.units], last, batch_dims=1)[:, 0]
         backward = y[:, 0, self.units :]
         return y, tf.concat([forward, backward], axis=-1)

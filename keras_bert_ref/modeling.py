@@ -10,178 +10,30 @@ bert/encoder/layer_0/attention/self/query/kernel. Layers know all their sizes
 from the config, hence `build` ignores the shape of the input.
 """
 
-import functools
 import math
 from collections.abc import Mapping
 
 import keras
 from keras import ops
 
-from keras_bert_ref import kernels, precision
+from keras_bert_ref import attention_mask, kernels
 from keras_bert_ref.config import BertConfig
+from keras_bert_ref.layers import (
+    ACTIVATION_FUNCTIONS,
+    BertLayer,
+    truncated_normal,
+)
+from keras_bert_ref.network import (
+    BATCH_NAMES,
+    BertNetwork,
+    check_batch,
+    check_ids,
+)
 from keras_bert_ref.unpadding import ALL_TOKENS, RealTokens
 
 # The original's value; finite, so that a row without any real token attends to
 # its padding instead of becoming NaN.
 MASK_BIAS = -10000.0
-LAYER_NORM_EPSILON = 1e-12
-
-
-BATCH_NAMES = ("input_ids", "input_mask", "segment_ids")
-# As Hugging Face calls them.
-FOREIGN_NAMES = {
-    "attention_mask": "input_mask",
-    "token_type_ids": "segment_ids",
-}
-
-ACTIVATION_FUNCTIONS = {
-    "gelu": kernels.gelu,
-    "gelu_erf": kernels.gelu_erf,
-    "relu": ops.relu,
-    "tanh": ops.tanh,
-    "linear": None,
-}
-
-
-def original_name(variable) -> str:
-    """The variable's name in the original release.
-
-    That is its path from `bert/` on or, for variables of heads, its path
-    below the name of the outermost model.
-    """
-    if variable.path.startswith(("bert/", "bert_rtl/")):
-        return variable.path
-    return variable.path.split("/", 1)[-1]
-
-
-def check_batch(batch) -> None:
-    """Raises unless `batch` is a dictionary with our names.
-
-    Keys that nobody reads, such as labels, may be in it. Names that other
-    libraries give to mask and segments may not: nobody would read them.
-    """
-    if not isinstance(batch, Mapping):
-        raise ValueError(
-            f"A batch is a dictionary, got {type(batch).__name__}: call "
-            'model({"input_ids": ids, "input_mask": mask, "segment_ids": '
-            "segments}), each of the shape [batch, tokens]."
-        )
-    for name, ours in FOREIGN_NAMES.items():
-        if name in batch:
-            raise ValueError(
-                f"A batch has the key {name}, which is called {ours} here; "
-                f"write batch[{ours!r}] = batch.pop({name!r})."
-            )
-    if "input_ids" not in batch:
-        raise ValueError(
-            "A batch needs the key input_ids; it has "
-            f"{', '.join(sorted(batch)) or 'no keys'}."
-        )
-
-
-def truncated_normal(stddev: float) -> keras.initializers.Initializer:
-    """Initializer of all kernels and embeddings: cut off at two sigma."""
-    return keras.initializers.TruncatedNormal(mean=0.0, stddev=stddev)
-
-
-class Dense(keras.layers.Dense):
-    """A dense layer on [..., D] that is one matmul for the whole batch.
-
-    Keras 3.10 would multiply sequence by sequence, and make a gradient of the
-    kernel for each of them before it sums these.
-    """
-
-    def __init__(self, units: int, activation=None, **kwargs):
-        super().__init__(units, **kwargs)
-        self.function = activation
-
-    def call(self, inputs, training=None):
-        rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
-        y = super().call(rows, training=training)
-        if self.function is not None:
-            function = self.function
-            if not training:
-                function = kernels.WITHIN_MATMUL.get(function, function)
-            y = function(y)
-        return ops.reshape(y, (*ops.shape(inputs)[:-1], self.units))
-
-
-class Dropout(keras.layers.Dropout):
-    """Dropout whose random numbers have 16 bits each instead of 32.
-
-    They are what dropout spends most of its time on. The rate is within
-    1 / 2^17 of what was asked for.
-    """
-
-    def call(self, inputs, training=False):
-        if not training or not self.rate:
-            return inputs
-        return kernels.dropout(inputs, self.rate, self.seed_generator.next())
-
-
-class Parent:
-    """Adds children to a layer or model that has a BertConfig: each is built
-    at once, within the name of its parent and with its precision."""
-
-    def add_child(self, layer_class, name, **kwargs):
-        child = layer_class(
-            self.config, dtype=self.dtype_policy, name=name, **kwargs
-        )
-        child.build()
-        return child
-
-    def add_dense(self, name, input_size, units, activation=None):
-        dense = Dense(
-            units,
-            activation=activation,
-            kernel_initializer=truncated_normal(self.config.initializer_range),
-            bias_initializer="zeros",
-            dtype=self.dtype_policy,
-            name=name,
-        )
-        dense.build((None, input_size))
-        return dense
-
-    def add_layer_norm(self):
-        layer_norm = LayerNorm(
-            self.config,
-            dtype=self.variable_dtype,  # never half precision
-            name="LayerNorm",
-        )
-        layer_norm.build()
-        return layer_norm
-
-    def add_dropout(self, rate):
-        return Dropout(rate, dtype=self.dtype_policy)
-
-
-class BertLayer(Parent, keras.layers.Layer):
-    """A layer that takes its sizes from a BertConfig.
-
-    Args:
-        config: BertConfig.
-    """
-
-    def __init__(self, config: BertConfig, **kwargs):
-        super().__init__(**kwargs)
-        precision.protect(self.compute_dtype)
-        self.config = config
-
-
-class LayerNorm(BertLayer):
-    """Normalizes each token's vector: float [..., D]."""
-
-    def build(self, input_shape=None):
-        shape = (self.config.hidden_size,)
-        self.gamma = self.add_weight(
-            name="gamma", shape=shape, initializer="ones"
-        )
-        self.beta = self.add_weight(
-            name="beta", shape=shape, initializer="zeros"
-        )
-
-    def call(self, x):
-        return kernels.layer_norm(x, self.gamma, self.beta, LAYER_NORM_EPSILON)
 
 
 class Embeddings(BertLayer):
@@ -377,7 +229,7 @@ class Block(BertLayer):
         rows = None
         if read_positions is not None:
             rows = tokens.read(x, read_positions)  # [B, R, D]
-            mask_bias = read_mask_bias(mask_bias, read_positions)
+            mask_bias = attention_mask.read_mask_bias(mask_bias, read_positions)
         context, attention = self.attention(
             x, mask_bias, tokens=tokens, rows=rows, training=training
         )
@@ -385,15 +237,6 @@ class Block(BertLayer):
         x = self.attention_output(context, x, training=training)
         x = self.output_(self.intermediate(x), x, training=training)
         return x, attention
-
-
-def read_mask_bias(mask_bias, positions):
-    """The bias of the queries at positions [B, R]: [B, 1, R, T], or [B, 1, 1,
-    T] if it is the same for all queries."""
-    if mask_bias is None or mask_bias.shape[2] == 1:
-        return mask_bias
-    rows = ops.expand_dims(ops.expand_dims(positions, 1), -1)  # [B, 1, R, 1]
-    return ops.take_along_axis(mask_bias, rows, axis=2)
 
 
 class Encoder(BertLayer):
@@ -449,85 +292,6 @@ class Pooler(BertLayer):
 
     def call(self, sequence_output):
         return self.dense(sequence_output[:, 0])
-
-
-class BertNetwork(Parent, keras.Model):
-    """What the encoder and every model with a head on it have in common.
-
-    Args:
-        config: BertConfig.
-    """
-
-    def __init__(self, config: BertConfig, **kwargs):
-        super().__init__(**kwargs)
-        precision.protect(self.compute_dtype)
-        self.config = config
-
-    @classmethod
-    def from_checkpoint(cls, path: str, **kwargs) -> "BertNetwork":
-        """Makes a model of a released folder, or of a checkpoint in one.
-
-        Args:
-            path: a folder with bert_config.json and a TF1 checkpoint or
-                SavedModel, or the prefix of the checkpoint in it.
-            **kwargs: further arguments of the class, such as num_labels.
-        """
-        from keras_bert_ref.checkpoints import tf1
-
-        config_file, prefix = tf1.find(path)
-        model = cls(BertConfig.from_json_file(config_file), **kwargs)
-        tf1.load(model, prefix)
-        return model
-
-    def export(
-        self,
-        filepath,
-        format="tf_saved_model",
-        verbose=None,
-        input_signature=None,
-        **kwargs,
-    ):
-        """Keras' `export`; it takes batches unless a signature is given."""
-        if not self.built:
-            self.build()
-        super().export(
-            filepath,
-            format,
-            verbose,
-            input_signature or [self.batch_signature()],
-            **kwargs,
-        )
-
-    def batch_signature(self) -> dict:
-        """What a batch holds, with any number of sequences and tokens."""
-        return {
-            name: keras.InputSpec(shape=(None, None), dtype="int32", name=name)
-            for name in BATCH_NAMES
-        }
-
-    def load_weights(self, filepath, skip_mismatch=False, **kwargs):
-        if not self.built:
-            self.build()
-        return super().load_weights(filepath, skip_mismatch, **kwargs)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "config": self.config.to_dict(),
-        }
-
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        values = dict(config)
-        return cls(BertConfig.from_dict(values.pop("config")), **values)
-
-    # Sizes come from the config, so there are no input shapes to remember.
-    def get_build_config(self):
-        return {"built": self.built}
-
-    def build_from_config(self, config):
-        if config["built"] and not self.built:
-            self.build()
 
 
 @keras.saving.register_keras_serializable("keras_bert_ref")
@@ -600,10 +364,17 @@ class BertModel(BertNetwork):
             input_ids, input_mask, segment_ids = map(batch.get, BATCH_NAMES)
             position_ids = batch.get("position_ids", position_ids)
             sequence_ids = batch.get("sequence_ids", sequence_ids)
-        self._check_length(input_ids)
+        check_ids(input_ids, self.config)
         if segment_ids is None:
             segment_ids = ops.zeros_like(input_ids)
-        mask_bias = self._mask_bias(input_ids, input_mask, sequence_ids)
+        hidden = attention_mask.hidden_keys(
+            self.config,
+            input_ids,
+            input_mask,
+            sequence_ids,
+            dtype=self.variable_dtype,
+        )
+        mask_bias = None if hidden is None else hidden * MASK_BIAS
         if skip_padding and input_mask is not None:
             tokens = RealTokens(input_mask)
         else:
@@ -632,8 +403,10 @@ class BertModel(BertNetwork):
             outputs = {"read_output": all_layers[-1]}
         x = all_layers[-1]
         if read_positions is None and self.config.direction == "ltr":
-            place = pooled_positions(self.config, input_ids, input_mask)
-            x = ALL_TOKENS.read(x, place)
+            last = attention_mask.pooled_positions(
+                self.config, input_ids, input_mask
+            )
+            x = ALL_TOKENS.read(x, last)
         outputs["pooled_output"] = self.pooler(x)
         outputs["embedding_output"] = tokens.unpack(embedded)
         if return_attention_probs:
@@ -642,30 +415,6 @@ class BertModel(BertNetwork):
             outputs["queries"] = [a["queries"] for a in all_attention]
             outputs["keys"] = [a["keys"] for a in all_attention]
         return outputs
-
-    def _mask_bias(self, input_ids, input_mask, sequence_ids):
-        """What attention adds to its scores: float [B, 1, 1, T], or [B, 1, T,
-        T] where queries see different keys; None if all see all."""
-        hidden = []  # true where a query does not see a key
-        if input_mask is not None:
-            padding = 1.0 - ops.cast(input_mask, self.variable_dtype)
-            hidden.append(ops.expand_dims(ops.expand_dims(padding, 1), 1))
-        if sequence_ids is not None:
-            queries = ops.expand_dims(ops.expand_dims(sequence_ids, 1), -1)
-            keys = ops.expand_dims(ops.expand_dims(sequence_ids, 1), 1)
-            hidden.append(ops.cast(queries != keys, self.variable_dtype))
-        if self.config.direction != "bidi":
-            places = ops.arange(ops.shape(input_ids)[1])
-            keys, queries = places[None, :], ops.expand_dims(places, -1)
-            if self.config.direction == "ltr":
-                is_ahead = keys > queries
-            else:
-                is_ahead = keys < queries
-            is_ahead = ops.cast(is_ahead, self.variable_dtype)  # [T, T]
-            hidden.append(ops.expand_dims(ops.expand_dims(is_ahead, 0), 0))
-        if not hidden:
-            return None
-        return functools.reduce(ops.maximum, hidden) * MASK_BIAS
 
     def export(self, filepath, *args, **kwargs):
         """Keras' `export`: batches in, `sequence_output` and `pooled_output`
@@ -677,38 +426,3 @@ class BertModel(BertNetwork):
         outputs = self(inputs)
         kept = {n: outputs[n] for n in ("sequence_output", "pooled_output")}
         keras.Model(inputs, kept).export(filepath, *args, **kwargs)
-
-    def _check_length(self, input_ids):
-        if len(input_ids.shape) != 2:
-            raise ValueError(
-                "input_ids must have the shape [batch, tokens], got "
-                f"{tuple(input_ids.shape)}; put a single sequence into a "
-                "batch of one."
-            )
-        length, limit = input_ids.shape[1], self.config.max_position_embeddings
-        if length is not None and length > limit:
-            raise ValueError(
-                f"input_ids has {length} tokens, more than "
-                f"max_position_embeddings={limit}; cut the sequences or use a "
-                "model with more positions."
-            )
-
-
-def pooled_positions(config: BertConfig, input_ids, input_mask=None):
-    """Where the token stands that is pooled: int [B, 1].
-
-    It is [CLS], unless the model reads from left to right: then [CLS] has
-    seen nothing but itself, and the last token all others.
-    """
-    if config.direction != "ltr":
-        return ops.zeros_like(input_ids[:, :1], dtype="int32")
-    if input_mask is None:
-        input_mask = ops.ones_like(input_ids)
-    return last_positions(input_mask)
-
-
-def last_positions(input_mask):
-    """Where the last real token stands: int [B, 1]."""
-    mask = ops.cast(input_mask, "int32")
-    places = mask * ops.arange(ops.shape(mask)[1], dtype="int32")
-    return ops.max(places, axis=1, keepdims=True)

@@ -6,7 +6,7 @@ import re
 import keras
 import tensorflow as tf
 
-from keras_bert_ref.modeling import original_name
+from keras_bert_ref.network import original_name
 
 # Variables whose original name matches one of these do not decay.
 NO_DECAY = ("LayerNorm", "layer_norm", "bias")

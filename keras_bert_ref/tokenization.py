@@ -5,7 +5,7 @@
 knows; `FullTokenizer` does both. This module needs no TensorFlow.
 
 Two memories make it fast and change no result: characters are looked up in
-tables that fill themselves (`_CharacterTable`), and the ids of what stands
+tables that fill themselves (characters.py), and the ids of what stands
 between two spaces are computed once and then remembered (`_IdCache`), so
 that long texts cost little more than a split and one look-up a word.
 """
@@ -17,23 +17,18 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
+from keras_bert_ref.characters import (
+    CLEAN,
+    ISOLATE_PUNCTUATION,
+    STRIP_ACCENTS,
+)
+
 # A vocabulary file, or its lines: callers that read from gs:// pass lines.
 VocabFile = str | os.PathLike | Iterable[str | bytes]
 
 # Without these no input can be made. [MASK] is needed for pre-training only
 # and padding is always id 0, so those two are merely warned about.
 REQUIRED_TOKENS = ("[UNK]", "[CLS]", "[SEP]")
-
-CJK_IDEOGRAPHS = (
-    range(0x4E00, 0xA000),
-    range(0x3400, 0x4DC0),
-    range(0x20000, 0x2A6E0),
-    range(0x2A700, 0x2B740),
-    range(0x2B740, 0x2B820),
-    range(0x2B820, 0x2CEB0),
-    range(0xF900, 0xFB00),
-    range(0x2F800, 0x2FA20),
-)
 
 _join = chain.from_iterable
 
@@ -61,50 +56,6 @@ CASED_MODELS = (
 )
 
 
-class _CharacterTable(dict):
-    """A table for `str.translate` that computes an entry when first used."""
-
-    def __init__(self, replacement: Callable[[str], str]):
-        super().__init__()
-        self._replacement = replacement
-
-    def __missing__(self, code: int) -> str:
-        self[code] = value = self._replacement(chr(code))
-        return value
-
-
-def clean(char: str) -> str:
-    """Drops control characters, unifies spaces, isolates CJK ideographs."""
-    category = unicodedata.category(char)
-    if char in "\t\n\r" or category == "Zs":
-        return " "
-    if char in "\0\ufffd" or category in ("Cc", "Cf"):
-        return ""
-    if any(ord(char) in block for block in CJK_IDEOGRAPHS):
-        return f" {char} "
-    return char
-
-
-def isolate_punctuation(char: str) -> str:
-    """Puts spaces around punctuation and every other ASCII symbol."""
-    is_ascii_symbol = "!" <= char <= "~" and not char.isalnum()
-    if is_ascii_symbol or unicodedata.category(char).startswith("P"):
-        return f" {char} "
-    return char
-
-
-def strip_accent(char: str) -> str:
-    """Drops combining marks; `isolate_punctuation` for all else."""
-    if unicodedata.category(char) == "Mn":
-        return ""
-    return isolate_punctuation(char)
-
-
-_CLEAN = _CharacterTable(clean)
-_ISOLATE_PUNCTUATION = _CharacterTable(isolate_punctuation)
-_STRIP_ACCENTS = _CharacterTable(strip_accent)
-
-
 class BasicTokenizer:
     """Splits text into words, ideographs and punctuation marks.
 
@@ -117,13 +68,13 @@ class BasicTokenizer:
 
     def tokenize(self, text: str | bytes) -> list[str]:
         """Returns the words of `text`; none is empty or holds a space."""
-        text = convert_to_unicode(text).translate(_CLEAN)
+        text = convert_to_unicode(text).translate(CLEAN)
         if not self.do_lower_case:
-            return text.translate(_ISOLATE_PUNCTUATION).split()
+            return text.translate(ISOLATE_PUNCTUATION).split()
         # Lower-casing looks at neighbours (final sigma), never beyond a
         # space, and must see them before punctuation is split off.
         text = unicodedata.normalize("NFD", text.lower())
-        return text.translate(_STRIP_ACCENTS).split()
+        return text.translate(STRIP_ACCENTS).split()
 
 
 class WordpieceTokenizer:
@@ -248,7 +199,7 @@ class FullTokenizer:
             return list(_join([first, *(mask + part for part in others)]))
         # isprintable() is a quick look that settles it for most texts.
         if not text.isprintable() and _DROPPED_SPACES.search(text):
-            text = text.translate(_CLEAN)
+            text = text.translate(CLEAN)
         return list(_join(map(self._chunk_ids.__getitem__, text.split())))
 
     def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:

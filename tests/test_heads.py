@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from helpers import configs
-from keras_bert_ref import heads, modeling
+from keras_bert_ref import heads, modeling, network
 from keras_bert_ref.config import BertConfig
 
 CONFIG = configs.tiny(initializer_range=0.5, **configs.NO_DROPOUT)
@@ -55,7 +55,7 @@ def test_variables_have_the_originals_names(kind):
         for v in model.weights
     }
     assert actual == expected | HEAD_VARIABLES[kind]
-    assert set(actual) == {modeling.original_name(v) for v in model.weights}
+    assert set(actual) == {network.original_name(v) for v in model.weights}
 
 
 def test_shapes():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_ref import kernels, modeling
+from keras_bert_ref import kernels, layers
 
 
 def plain_gelu(x):
@@ -79,7 +79,7 @@ def test_gelu_within_a_matmul(function, dtype):
 
 @pytest.mark.parametrize("training", [False, True])
 def test_inference_takes_the_form_within_a_matmul(training):
-    dense = modeling.Dense(3, activation=kernels.gelu)
+    dense = layers.Dense(3, activation=kernels.gelu)
     run = tf.function(lambda x: dense(x, training=training))
     graph = run.get_concrete_function(tf.zeros((2, 4, 5))).graph
     kinds = {op.type for op in graph.get_operations()}
@@ -197,9 +197,9 @@ def test_dropout_rate(rate):
 
 def test_dropout_layer():
     keras.utils.set_random_seed(0)
-    layer = modeling.Dropout(0.5)
+    layer = layers.Dropout(0.5)
     x = tf.ones((8, 9))
     np.testing.assert_array_equal(layer(x), x)
     first, second = layer(x, training=True), layer(x, training=True)
     assert (first.numpy() != second.numpy()).any()
-    assert modeling.Dropout(0.0)(x, training=True) is x
+    assert layers.Dropout(0.0)(x, training=True) is x

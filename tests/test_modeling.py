@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from helpers import configs
-from keras_bert_ref import modeling
+from keras_bert_ref import modeling, network
 from keras_bert_ref.config import BertConfig
 
 CONFIG = configs.tiny(num_hidden_layers=2)
@@ -76,7 +76,7 @@ def test_original_name_inside_a_functional_model(model):
     scores = keras.layers.Dense(1)(model(ids)["pooled_output"])
     outer = keras.Model(ids, scores)
     assert outer(IDS).shape == (4, 1)
-    names = [modeling.original_name(v) for v in outer.weights]
+    names = [network.original_name(v) for v in outer.weights]
     assert names[: len(model.weights)] == [v.path for v in model.weights]
 
 

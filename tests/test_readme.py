@@ -9,12 +9,8 @@ import string
 
 import pytest
 
-from keras_bert_ref import (
-    BertConfig,
-    BertPretraining,
-    __version__,
-    save_checkpoint,
-)
+from helpers import configs
+from keras_bert_ref import BertPretraining, __version__, save_checkpoint
 
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGE = ROOT / "keras_bert_ref"
@@ -102,14 +98,7 @@ def test_example_runs(tmp_path, monkeypatch, capsys):
     letters = string.ascii_lowercase
     vocab = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "?", *letters]
     vocab += [f"##{letter}" for letter in letters]
-    config = BertConfig(
-        vocab_size=len(vocab),
-        hidden_size=24,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=48,
-        max_position_embeddings=64,
-    )
+    config = configs.tiny(vocab_size=len(vocab), max_position_embeddings=64)
     released = tmp_path / folder
     save_checkpoint(BertPretraining(config), str(released / "bert_model.ckpt"))
     config.to_json_file(str(released / "bert_config.json"))

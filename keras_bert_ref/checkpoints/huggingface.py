@@ -27,7 +27,7 @@ from keras_bert_ref.checkpoints.pretrained import (
 )
 from keras_bert_ref.config import UNUSED_RELEASED_KEYS, BertConfig
 from keras_bert_ref.heads import CLASSIFIER_DROPOUT
-from keras_bert_ref.modeling import LAYER_NORM_EPSILON
+from keras_bert_ref.layers import LAYER_NORM_EPSILON
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"

@@ -10,7 +10,8 @@ from keras_bert_ref import files, text_files
 from keras_bert_ref.casing import has_capitals
 from keras_bert_ref.checkpoints import compatibility
 from keras_bert_ref.config import BertConfig
-from keras_bert_ref.modeling import BertModel, original_name
+from keras_bert_ref.modeling import BertModel
+from keras_bert_ref.network import original_name
 
 
 @dataclasses.dataclass

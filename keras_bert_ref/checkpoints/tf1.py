@@ -19,7 +19,7 @@ from absl import logging
 from keras_bert_ref import files
 from keras_bert_ref.checkpoints import compatibility, names
 from keras_bert_ref.config import DIRECTIONS, BertConfig
-from keras_bert_ref.modeling import original_name
+from keras_bert_ref.network import original_name
 
 GLOBAL_STEP = "global_step"
 SLOT_ENDINGS = ("/adam_m", "/adam_v")

@@ -7,9 +7,9 @@ import numpy as np
 
 from keras_bert_ref import flags, heads
 from keras_bert_ref.choice import features, files, predictions, tasks
-from keras_bert_ref.choice.objective import CHOICE
 from keras_bert_ref.commands import Options
 from keras_bert_ref.training import fine_tuning, report, setup, trials
+from keras_bert_ref.training.objective import CLASSIFICATION
 
 SPLITS = {"train": "train", "eval": "dev", "predict": "test"}
 
@@ -71,7 +71,7 @@ def main(options: Options, _words=()) -> None:
         task=task.name,
         labels=(),
         ranking=predictions.make_ranking(task.name),
-        objective=CHOICE,
+        objective=CLASSIFICATION,
         build=build,
         train_records=lambda _: records["train"],
         evaluate=evaluate,

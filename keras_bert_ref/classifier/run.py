@@ -3,7 +3,8 @@
 import itertools
 
 from keras_bert_ref import flags, heads
-from keras_bert_ref.classifier import objective, predictions, splits, tasks
+from keras_bert_ref.classifier import predictions, splits, tasks
+from keras_bert_ref.classifier.objective import REGRESSION
 from keras_bert_ref.commands import Options
 from keras_bert_ref.training import (
     distribution,
@@ -13,6 +14,7 @@ from keras_bert_ref.training import (
     setup,
     trials,
 )
+from keras_bert_ref.training.objective import CLASSIFICATION
 
 
 def main(options: Options, _words=()) -> None:
@@ -56,9 +58,7 @@ def main(options: Options, _words=()) -> None:
         task=task.name,
         labels=task.labels,
         ranking=predictions.make_ranking(task),
-        objective=objective.REGRESSION
-        if task.is_regression
-        else objective.CLASSIFICATION,
+        objective=REGRESSION if task.is_regression else CLASSIFICATION,
         build=build,
         train_records=lambda _: data["train"][0].records,
         evaluate=lambda *arguments: run_eval(*arguments, task, data["eval"]),

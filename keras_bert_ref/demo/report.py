@@ -32,12 +32,6 @@ class Result(NamedTuple):
     seconds: float | None = None  # None: as the line before
 
 
-def read_results(folder: str) -> dict[str, float]:
-    with open(f"{folder}/eval_results.txt", encoding="utf-8") as file:
-        lines = [line.strip().split(" = ") for line in file]
-    return {name: float(value) for name, value in lines}
-
-
 def read_questions(folder: str) -> list[dict]:
     with open(f"{folder}/questions/dev.json", encoding="utf-8") as file:
         return json.load(file)["data"]

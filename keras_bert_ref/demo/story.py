@@ -22,6 +22,7 @@ from absl import logging
 from keras_bert_ref.commands import Options
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.demo import page, report
+from keras_bert_ref.training import progress
 
 SAMPLES = importlib.resources.files("keras_bert_ref.demo")
 LENGTH = 32
@@ -126,7 +127,7 @@ def pretrain(folder: str) -> list[report.Result]:
         **common,
     )
     seconds = time.perf_counter() - start
-    scores = report.read_results(f"{folder}/pretrained")
+    scores = progress.read_results(f"{folder}/pretrained")
     words, sentences = "masked_lm_accuracy", "next_sentence_accuracy"
     return [
         report.Result(
@@ -164,7 +165,7 @@ def fine_tune_pairs(folder: str) -> report.Result:
     )
     return report.Result(
         "pairs: same or not",
-        report.read_results(f"{folder}/pairs")["eval_accuracy"],
+        progress.read_results(f"{folder}/pairs")["eval_accuracy"],
         report.commonest_class_accuracy(folder),
         "always the commonest class",
         time.perf_counter() - start,
@@ -192,7 +193,7 @@ def fine_tune_questions(folder: str) -> report.Result:
     )
     return report.Result(
         "questions: exact answers",
-        report.read_results(f"{folder}/questions")["exact_match"] / 100,
+        progress.read_results(f"{folder}/questions")["exact_match"] / 100,
         report.first_word_accuracy(folder),
         "always the first word",
         time.perf_counter() - start,

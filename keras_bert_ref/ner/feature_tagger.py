@@ -5,15 +5,15 @@ Shapes: B batch, W words, J layers, D hidden, U units, L labels.
 
 import tensorflow as tf
 
-from keras_bert_ref import modeling
 from keras_bert_ref.bilstm import BiLSTM
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.heads import CLASSIFIER_DROPOUT
+from keras_bert_ref.network import BertNetwork
 
 NUM_LSTMS = 2
 
 
-class FeatureTagger(modeling.BertNetwork):
+class FeatureTagger(BertNetwork):
     """Two bidirectional LSTMs, dropout and a linear layer.
 
     Args:

@@ -8,26 +8,19 @@ the whole stream and parses only its share of every batch.
 
 import contextlib
 import dataclasses
-import gzip
 import hashlib
 import json
 import math
 import os
 import re
-import struct
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_ref.records import limits
+from keras_bert_ref.records import damage, limits
 from keras_bert_ref.records.files import open_file, read_records
 
-# A TFRecord: length (8 bytes), its checksum (4), the record, its checksum (4).
-HEADER = struct.Struct("<Q4x")
-FOOTER_SIZE = 4
-CHUNK = 1 << 24
 # Features with a value for each token.
 PER_TOKEN = (
     "input_ids",
@@ -86,7 +79,7 @@ def find_records(
     type_vocab_size: int = 2,
 ) -> Records:
     """Counts records and checks each file's first against the schema."""
-    counts = [count_records(path) for path in paths]
+    counts = [damage.count_records(path) for path in paths]
     records = Records(
         list(paths),
         schema,
@@ -102,18 +95,8 @@ def find_records(
     with readable_errors(records):
         for path, count in zip(paths, counts, strict=True):
             if count:
-                _check_first_record(path, schema)
+                limits.check_first_record(path, schema)
     return records
-
-
-def count_records(path: str) -> int:
-    """Counts the records of a file; raises where it is cut short."""
-    count = 0
-    for _, end, size in _frames(path):
-        if end > size:
-            raise _damage([path])
-        count += 1
-    return count
 
 
 def distribute(
@@ -300,7 +283,7 @@ def readable_errors(records: Records) -> Iterator[None]:
     try:
         yield
     except tf.errors.DataLossError as error:
-        raise _damage(records.paths) from error
+        raise damage.make_error(records.paths) from error
     except tf.errors.InvalidArgumentError as error:
         if limits.MESSAGE in str(error):
             where = limits.find_misfit(records.paths, records.limits)
@@ -316,25 +299,6 @@ def readable_errors(records: Records) -> Iterator[None]:
                 f"file ({reason[0]}); were files of several kinds joined?"
             ) from error
         raise
-
-
-def _damage(paths: Sequence[str]) -> ValueError:
-    return ValueError(
-        f"Cannot read {_find_damage(paths)}: it is damaged or cut short. Make "
-        "or copy the file again."
-    )
-
-
-def _find_damage(paths: Sequence[str]) -> str:
-    """Says which record of which file cannot be read."""
-    for path in paths:
-        records = iter(open_file(tf.constant(path)))
-        for count, (position, _, _) in enumerate(_frames(path)):
-            try:
-                next(records)
-            except (tf.errors.OpError, StopIteration):
-                return f"record {count}, at byte {position} of {path}"
-    return f"a record of {', '.join(paths)}"
 
 
 def _one_epoch(records: Records, seed: int, epoch, shuffle: bool):
@@ -357,53 +321,3 @@ def _one_epoch(records: Records, seed: int, epoch, shuffle: bool):
         )
         .shuffle(min(records.num_records, records.shuffle_buffer), seed=epoch)
     )
-
-
-def _frames(path: str) -> Iterator[tuple[int, int, int]]:
-    """Where each record begins and ends, and how far the file was read."""
-    with tf.io.gfile.GFile(path, "rb") as raw:
-        file = gzip.GzipFile(fileobj=raw) if path.endswith(".gz") else raw
-        buffer, start, position = b"", 0, 0
-        while True:
-            try:
-                chunk = file.read(CHUNK)
-            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                raise ValueError(
-                    f"{path} is cut short or damaged: it cannot be "
-                    f"decompressed ({error}). Make or copy the file again."
-                ) from error
-            buffer += chunk
-            size = start + len(buffer)
-            while position + HEADER.size <= size:
-                (length,) = HEADER.unpack_from(buffer, position - start)
-                end = position + HEADER.size + length + FOOTER_SIZE
-                if end > size and chunk:
-                    break
-                yield position, end, size
-                position = end
-            if not chunk:
-                if position < size < position + HEADER.size:
-                    yield position, position + HEADER.size, size
-                return
-            buffer, start = buffer[position - start :], position
-
-
-def _check_first_record(path: str, schema: Mapping) -> None:
-    serialized = next(iter(open_file(tf.constant(path)).take(1)))
-    features = tf.train.Example.FromString(serialized.numpy()).features.feature
-    for name, feature in schema.items():
-        if name not in features:
-            raise ValueError(
-                f"The records of {path} have no feature {name}; they have "
-                f"{', '.join(sorted(features))}. Were they made for another "
-                "task?"
-            )
-        kind = features[name].WhichOneof("kind")
-        found = len(getattr(features[name], kind).value)
-        wanted = math.prod(feature.shape)  # 1 for a scalar, whose shape is []
-        if found != wanted:
-            raise ValueError(
-                f"{name} has {found} values in {path}, but the flags ask for "
-                f"{wanted}; set --max_seq_length and "
-                "--max_predictions_per_seq to what the records were made with."
-            )

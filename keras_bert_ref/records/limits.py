@@ -1,9 +1,10 @@
-"""What the numbers of a record may be, and which record has others.
+"""What a record must have, what its numbers may be, which one has others.
 
-All are checked, in every batch; which record it was is only looked for where
-one does not pass.
+Features are looked for in the first record of a file. Numbers are checked in
+every batch; which record it was is only looked for where one does not pass.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -41,6 +42,28 @@ def find_limits(
         for name, feature in schema.items()
         if limits.get(name) is not None and feature.dtype == tf.int64
     }
+
+
+def check_first_record(path: str, schema: Mapping) -> None:
+    """Raises unless the first record of a file has what the schema asks."""
+    serialized = next(iter(open_file(tf.constant(path)).take(1)))
+    features = tf.train.Example.FromString(serialized.numpy()).features.feature
+    for name, feature in schema.items():
+        if name not in features:
+            raise ValueError(
+                f"The records of {path} have no feature {name}; they have "
+                f"{', '.join(sorted(features))}. Were they made for another "
+                "task?"
+            )
+        kind = features[name].WhichOneof("kind")
+        found = len(getattr(features[name], kind).value)
+        wanted = math.prod(feature.shape)  # 1 for a scalar, whose shape is []
+        if found != wanted:
+            raise ValueError(
+                f"{name} has {found} values in {path}, but the flags ask for "
+                f"{wanted}; set --max_seq_length and "
+                "--max_predictions_per_seq to what the records were made with."
+            )
 
 
 def check(batch: Mapping[str, tf.Tensor], limits: Mapping[str, int]):

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_ref.records.batches import Records, count_records
+from keras_bert_ref.records.batches import Records
+from keras_bert_ref.records.damage import count_records
 from keras_bert_ref.records.files import open_outputs
 from keras_bert_ref.records.serialization import pad_rows, serialize
 from keras_bert_ref.squad.examples import SquadExample

@@ -1,6 +1,6 @@
 """What becomes of each character, as arrays that a TensorFlow graph reads.
 
-The arrays are filled by calling the functions of tokenization.py, so that the
+The arrays are filled by calling the functions of characters.py, so that the
 tokenizer in the graph cannot differ from the one in Python. They are kept by
 pages of 256 characters, and pages that are alike are kept once: a character
 that stays itself, for instance, has shift 0 wherever it is.
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_bert_ref import tokenization
+from keras_bert_ref import characters
 
 PAGE_SIZE = 256
 NUM_CODES = 0x110000
@@ -103,17 +103,17 @@ def make_character_table(do_lower_case: bool) -> CharacterTable:
 
 def describe(char: str, do_lower_case: bool) -> Character:
     """What BasicTokenizer makes of a character, step by step."""
-    text = tokenization.clean(char)
+    text = characters.clean(char)
     if not text:
         return Character(
             DROPPED, order_class=NEVER_BETWEEN, sigma_class=IGNORED
         )
     if not do_lower_case:
-        text = "".join(map(tokenization.isolate_punctuation, text))
+        text = "".join(map(characters.isolate_punctuation, text))
         return Character(_find_kind(text))
     sigma_class = _find_sigma_class(char) if text == char else OTHER
     text = unicodedata.normalize("NFD", text.lower())
-    stripped = "".join(map(tokenization.strip_accent, text))
+    stripped = "".join(map(characters.strip_accent, text))
     kept = "".join(stripped.split())
     if len(kept) > 1 or (is_mark(kept) and text != kept):
         return Character(PART, expansion=text, sigma_class=sigma_class)
@@ -162,7 +162,7 @@ def _find_alike():
     )
     is_assigned = (categories != "Cn") & (categories != "Co")
     starts_here = is_assigned | (categories != np.roll(categories, 1))
-    for block in tokenization.CJK_IDEOGRAPHS:
+    for block in characters.CJK_IDEOGRAPHS:
         starts_here[[block.start, block.stop]] = True
     starts = np.flatnonzero(starts_here & (categories != "Cs"))
     starts = starts.tolist()

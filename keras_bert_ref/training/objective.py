@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from keras_bert_ref import losses
+
 
 class Objective(NamedTuple):
     """What a training step has to know of its task.
@@ -47,3 +49,26 @@ def token_count(batch):
     mask = tf.cast(batch["input_mask"], tf.float32)
     lengths = tf.reduce_sum(mask, axis=list(range(1, len(mask.shape))))
     return sum_and_count(lengths, tf.ones_like(lengths))
+
+
+def classification_loss(logits, batch, totals):
+    return losses.classifier_loss(
+        logits, batch["label_ids"], totals["examples"]
+    )
+
+
+def classification_metrics(logits, batch) -> dict:
+    """The share of right predictions."""
+    labels = batch["label_ids"]
+    ones = tf.ones_like(labels, tf.float32)
+    return {
+        "accuracy": sum_and_count(is_right(logits, labels), ones),
+        "tokens": token_count(batch),
+    }
+
+
+# One of several: the class of a text (section 3.2), or the right one of the
+# choices that a question has (section 4.4).
+CLASSIFICATION = Objective(
+    count_examples, classification_loss, classification_metrics, ("accuracy",)
+)

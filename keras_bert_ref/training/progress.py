@@ -142,6 +142,15 @@ def write_results(path: str, results: dict) -> None:
     logging.info("Results (in %s):\n%s", path, "\n".join(lines))
 
 
+def read_results(output_dir: str) -> dict[str, float]:
+    """The numbers of eval_results.txt, if it is there."""
+    if not files.exists(output_dir, "eval_results.txt"):
+        return {}
+    lines = files.read(output_dir, "eval_results.txt").decode().splitlines()
+    pairs = [line.split(" = ") for line in lines if " = " in line]
+    return {name: float(value) for name, value in pairs if value != "None"}
+
+
 def matmul_peak(dtype: str = "float32") -> float:
     """Floating-point operations a second in a large matmul on one device."""
     x = tf.cast(

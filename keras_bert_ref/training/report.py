@@ -133,7 +133,7 @@ def make_page(output_dir: str, ranking: trials.Ranking | None) -> Page:
     record = run_record.read(output_dir) or {}
     page = Page(f"Training report: {record.get('task', 'a model')}")
     page.add_text(_summary(output_dir))
-    results = read_results(output_dir)
+    results = progress.read_results(output_dir)
     if results:
         page.add_heading("Results")
         _add_results(page, results, ranking)
@@ -163,15 +163,6 @@ def add_examples(page: Page, output_dir: str) -> None:
     examples = files.read_json_lines(os.path.join(output_dir, EXAMPLES_FILE))
     data = [_shorten(example) for example in examples]
     page.add_view("examples", data, script=read_part("examples.js"))
-
-
-def read_results(output_dir: str) -> dict[str, float]:
-    """What eval_results.txt holds, if it is there."""
-    if not files.exists(output_dir, "eval_results.txt"):
-        return {}
-    lines = files.read(output_dir, "eval_results.txt").decode().splitlines()
-    pairs = [line.split(" = ") for line in lines if " = " in line]
-    return {name: float(value) for name, value in pairs if value != "None"}
 
 
 def _summary(output_dir: str) -> str:

@@ -1,4 +1,4 @@
-"""Training that can be killed: where to start, when to save, what to report."""
+"""Training that can be killed: where to start, when to save, when to end."""
 
 import contextlib
 import dataclasses
@@ -12,19 +12,10 @@ from absl import logging
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.guard import Interrupted, watch_for_signals
 from keras_bert_ref.records import batches as batches_lib
-from keras_bert_ref.training import (
-    distribution,
-    loop,
-    progress,
-    state,
-)
+from keras_bert_ref.training import distribution, loop, state
 from keras_bert_ref.training.evaluations import Evaluation, Evaluations
 from keras_bert_ref.training.objective import Objective
-
-# How long steps may go unreported, where --log_steps are not reached before.
-REPORT_SECONDS = 15.0
-# What is not a mean over steps but belongs to the last of them.
-INSTANT = ("learning_rate", "gradient_norm")
+from keras_bert_ref.training.step_reports import StepReports
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,7 +188,16 @@ def train_resumably(
     )
     # With loss scaling a gradient may overflow: that step is left out.
     finite = ("loss",) if loss_scale else ("loss", "gradient_norm")
-    reports = _Reports(strategy, model, plan, step, finite)
+    reports = StepReports(
+        strategy,
+        model,
+        plan.output_dir,
+        first_step=step,
+        num_steps=plan.num_train_steps,
+        batch_size=plan.batch_size,
+        log_steps=plan.log_steps,
+        finite=finite,
+    )
     evaluations = None
     if plan.eval_steps and evaluation:
         evaluations = Evaluations(
@@ -253,94 +253,6 @@ def train_resumably(
             signals[0],
         )
     return True
-
-
-class _Reports:
-    """Collects metrics on the devices and now and then reports them."""
-
-    def __init__(self, strategy, model, plan: Plan, first_step: int, finite):
-        self.strategy = strategy
-        self.plan = plan
-        self.flops_per_token = _flops_per_token(model)
-        self.dtype = model.compute_dtype
-        self.finite = finite  # what must be a number
-        is_chief = distribution.is_chief(strategy)
-        self.progress = progress.Progress(
-            plan.output_dir if is_chief else None,
-            first_step,
-            plan.num_train_steps,
-        )
-        self.peak = None  # measured once there is something to compare
-        self.pending: list[tuple[int, loop.Step]] = []
-
-    def add(self, step: int, taken: loop.Step) -> None:
-        self.pending.append((step, taken))
-        self.progress.advance(taken.count)
-        is_first = self.progress.pace is None
-        is_due = step - self.progress.last_step >= self.plan.log_steps
-        if is_due or is_first or self.progress.silence() > REPORT_SECONDS:
-            self.flush()
-
-    def close(self) -> None:
-        self.progress.close()
-
-    def restart_clock(self) -> None:
-        """Leaves out time that was not spent on training."""
-        if self.progress.pace:
-            self.progress.restart_clock()
-
-    def flush(self) -> None:
-        """Fetches what is pending; raises if training has gone astray."""
-        if not self.pending:
-            return
-        steps, taken = zip(*self.pending, strict=True)
-        self.pending = []
-        fetched = [
-            {name: np.asarray(value) for name, value in t.metrics.items()}
-            for t in taken
-        ]
-        for step, values in zip(steps, fetched, strict=True):
-            for name in self.finite:
-                self._check(step, name, values[name])
-        sequences = sum(t.count for t in taken) * self.plan.batch_size
-        means = {"loss": float(np.mean([m["loss"] for m in fetched]))}
-        for name, value in fetched[-1].items():
-            if value.shape == (2,):
-                means[name] = loop.ratio(sum(m[name] for m in fetched))
-            elif name in INSTANT:
-                means[name] = float(value)
-        length = means.pop("tokens")
-        seconds = self.progress.silence()
-        if self.peak:
-            flops = self.flops_per_token(length)
-            means["matmul_peak_share"] = (
-                flops * length * sequences / seconds / self.peak
-            )
-        means["input_wait_share"] = sum(t.waited for t in taken) / seconds
-        rates = {"sequences": sequences, "tokens": sequences * length}
-        is_first = self.progress.pace is None
-        self.progress.report(steps[-1], means, rates)
-        if is_first:  # the first step compiles: its share would mean nothing
-            self.peak = progress.total_peak(self.strategy, self.dtype)
-            self.progress.restart_clock()
-
-    def _check(self, step: int, name: str, value) -> None:
-        if not np.isfinite(value):
-            raise FloatingPointError(
-                f"The {name} is {value} at step {step}. The last good "
-                f"checkpoint is {state.latest(self.plan.output_dir)}; go on "
-                "from there with a lower --learning_rate or a longer warm-up."
-            )
-
-
-def _flops_per_token(model) -> Callable[[float], float]:
-    """From the length of sequences; of an encoder, unless a model that has
-    none counts its own."""
-    if hasattr(model, "train_flops_per_token"):
-        return model.train_flops_per_token
-    return lambda length: progress.train_flops_per_token(
-        model.config, length, model.reads_all
-    )
 
 
 def _extra(records_seen: int, records, loss_scale) -> dict:

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from helpers import configs
-from keras_bert_ref import heads, modeling, optimization
+from keras_bert_ref import heads, modeling, network, optimization
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.config import BertConfig
 
@@ -65,7 +65,7 @@ def test_released_names_and_shapes(shared_dir):
         model = heads.BertPretraining(config)
         model.build()
         ours = {
-            f"{modeling.original_name(v)}\t{list(v.shape)}\t{v.dtype}"
+            f"{network.original_name(v)}\t{list(v.shape)}\t{v.dtype}"
             for v in model.weights
         }
         theirs = set((folder / "VARIABLES.txt").read_text().splitlines())

@@ -6,11 +6,11 @@ import re
 import numpy as np
 import pytest
 
-from helpers import configs, glue_files, runners, xla
+from helpers import configs, model_folders, runners, xla
 from keras_bert_ref import heads
 from keras_bert_ref.checkpoints import tf1
-from keras_bert_ref.choice.objective import CHOICE
 from keras_bert_ref.training import evaluations, run_record
+from keras_bert_ref.training.objective import CLASSIFICATION
 
 LENGTH = 16
 
@@ -66,7 +66,7 @@ def test_xla_takes_the_same_step():
         model.dropout.rate = 0.0
         return model
 
-    xla.check_step(make, CHOICE, make_batch())
+    xla.check_step(make, CLASSIFICATION, make_batch())
 
 
 @pytest.fixture(scope="module")
@@ -78,9 +78,7 @@ def run_multiple_choice():
 @pytest.fixture
 def arguments(tmp_path):
     """A tiny model, and questions whose answer begins with the letter r."""
-    size = glue_files.write_vocabulary(tmp_path / "vocab.txt")
-    config = configs.tiny(vocab_size=size, max_position_embeddings=LENGTH)
-    config.to_json_file(str(tmp_path / "bert_config.json"))
+    model_folders.write_untrained(tmp_path, max_position_embeddings=LENGTH)
     rng = np.random.default_rng(0)
     for name, count in (("train", 48), ("dev", 12), ("test", 5)):
         lines = ["question,x,y,z,label"]

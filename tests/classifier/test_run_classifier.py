@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from absl import flags
 
-from helpers import glue_files, runners
+from helpers import glue_files, model_folders, runners
 from keras_bert_ref import commands, heads
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.classifier import metrics
@@ -72,16 +72,13 @@ def run_classifier():
 def model_dir(tmp_path_factory):
     """A tiny model: vocabulary and config."""
     folder = tmp_path_factory.mktemp("model")
-    config = {
-        "vocab_size": glue_files.write_vocabulary(folder / "vocab.txt"),
-        "hidden_size": 8,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-        "intermediate_size": 16,
-        "max_position_embeddings": LENGTH,
-        "type_vocab_size": 2,
-    }
-    (folder / "bert_config.json").write_text(json.dumps(config))
+    model_folders.write_untrained(
+        folder,
+        hidden_size=8,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=LENGTH,
+    )
     return folder
 
 
@@ -102,12 +99,6 @@ def arguments(model_dir, tmp_path):
 def task_flags(tmp_path, name) -> list[str]:
     data_dir = glue_files.write(tmp_path / "data", name)
     return [f"--task_name={name.lower()}", f"--data_dir={data_dir}"]
-
-
-def read_results(path) -> dict[str, float]:
-    lines = path.read_text().split("\n")
-    assert lines.pop() == "" and lines == sorted(lines)
-    return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
 
 
 def read_lines(folder) -> list[dict]:
@@ -153,7 +144,7 @@ def test_every_task(run_classifier, arguments, tmp_path, model_dir, name):
     )
     out = tmp_path / "out"
     assert state.latest(str(out)) == f"{out}/model.ckpt-2"
-    results = read_results(out / "eval_results.txt")
+    results = runners.read_results(out)
     keys = EVAL_KEYS.get(name, "eval_accuracy").split()
     assert sorted(results) == sorted(
         [*keys, "eval_loss", "global_step", "loss"]
@@ -278,7 +269,7 @@ def test_own_task(run_classifier, arguments, tmp_path):
     runners.run(run_classifier, *own, *both, "--num_trials=2")
     out = tmp_path / "out" / "trial_1"
     assert (out / "labels.txt").read_text() == "c0\nc1\nc2\n"
-    assert "eval_accuracy" in read_results(out / "eval_results.txt")
+    assert "eval_accuracy" in runners.read_results(out)
     (tmp_path / "train.jsonl").unlink()
     own.append(f"--output_dir={out}")
     runners.run(run_classifier, *own, "--do_predict")
@@ -310,7 +301,7 @@ def test_trials(run_classifier, arguments, tmp_path):
     assert [line["flags"]["seed"] for line in lines] == [5, 6]
     for line in lines:
         assert line["task"] == "MRPC" and line["seconds"] > 0
-        results = read_results(out / line["run"] / "eval_results.txt")
+        results = runners.read_results(out / line["run"])
         assert line["metrics"] == results
     assert lines[0]["metrics"] != lines[1]["metrics"]
     losses = [line["metrics"]["eval_loss"] for line in lines]
@@ -507,7 +498,7 @@ def test_folder_of_a_released_model_can_be_evaluated(
     both = "--do_eval", "--do_predict"
     with caplog.at_level("INFO", logger="absl"):
         runners.run(run_classifier, *arguments, *task, *both, "--verbosity=0")
-    assert read_results(out / "eval_results.txt")["global_step"] == 0
+    assert runners.read_results(out)["global_step"] == 0
     # Whoever predicts is told where, and of no training.
     assert f"Predictions for 4 examples, in {out}/test_results.tsv" in (
         caplog.text
@@ -604,7 +595,7 @@ def test_half_precision(run_classifier, arguments, tmp_path, name):
         *("--do_train", "--do_eval", "--do_predict", "--dtype=float16"),
     )
     out = tmp_path / "out"
-    assert read_results(out / "eval_results.txt")["global_step"] == 2
+    assert runners.read_results(out)["global_step"] == 2
     # float16 has at most five digits.
     cells = (out / "test_results.tsv").read_text().split()
     assert max(map(len, cells)) > len("0.12345")
@@ -633,7 +624,7 @@ def test_two_workers(arguments, tmp_path):
         for worker in workers:
             worker.kill()
     out = tmp_path / "out"
-    results = read_results(out / "eval_results.txt")
+    results = runners.read_results(out)
     assert results["global_step"] == 3
     assert read_table(out / "test_results.tsv").shape == (4, 2)
     first, last = evaluations.read_evals(str(out))
@@ -661,7 +652,7 @@ def test_tfds_leaves_the_choice_of_devices(arguments, tmp_path):
         "--train_batch_size=2",
     )
     assert process.wait(timeout=TIMEOUT) == 0, log.read_text()
-    results = read_results(tmp_path / "out" / "eval_results.txt")
+    results = runners.read_results(tmp_path / "out")
     assert results["global_step"] == 3
 
 

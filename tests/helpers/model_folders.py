@@ -6,7 +6,7 @@ import shutil
 
 import keras
 
-from helpers import configs
+from helpers import configs, glue_files
 from keras_bert_ref import (
     BertClassifier,
     BertModel,
@@ -15,6 +15,7 @@ from keras_bert_ref import (
     BertTagger,
     save_checkpoint,
 )
+from keras_bert_ref.config import BertConfig
 
 # Head, its arguments, and what run.json says.
 KINDS = {
@@ -38,6 +39,14 @@ KINDS = {
     ),
     "vectors": (BertModel, {}, {"task": "encoder"}),
 }
+
+
+def write_untrained(folder: pathlib.Path, **changes) -> BertConfig:
+    """Writes a vocabulary of letters and a config, with no checkpoint."""
+    size = glue_files.write_vocabulary(folder / "vocab.txt")
+    config = configs.tiny(vocab_size=size, **changes)
+    config.to_json_file(str(folder / "bert_config.json"))
+    return config
 
 
 def make(kind: str, folder: pathlib.Path, vocab: pathlib.Path) -> pathlib.Path:

@@ -1,5 +1,7 @@
 """Sentences in CoNLL's columns that a small model learns to tag."""
 
+import pathlib
+
 import numpy as np
 
 # A word's first letter gives its tag away.
@@ -17,3 +19,10 @@ def make_lines(num_sentences: int, seed: int) -> str:
             lines.append(f"{word} x {TAGS[word[0]]}")
         lines.append("")
     return "\n".join(lines) + "\n"
+
+
+def write_splits(folder: pathlib.Path, train: int, dev: int, test: int) -> None:
+    """Writes train.txt, dev.txt and test.txt, of so many sentences."""
+    counts = {"train": train, "dev": dev, "test": test}
+    for seed, (name, count) in enumerate(counts.items()):
+        (folder / f"{name}.txt").write_text(make_lines(count, seed))

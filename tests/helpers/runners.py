@@ -133,3 +133,10 @@ def check_flagfiles(pattern: str, count: int) -> None:
         names = re.findall(r"(--\w+)=\$", text)
         parse(f"--flagfile={path}", *(f"{name}=x" for name in names))
         assert FLAGS.do_train and FLAGS.do_eval
+
+
+def read_results(output_dir: pathlib.Path) -> dict[str, float]:
+    """What eval_results.txt holds: whole lines, sorted."""
+    lines = (output_dir / "eval_results.txt").read_text().split("\n")
+    assert lines.pop() == "" and lines == sorted(lines)
+    return {k: float(v) for k, v in (line.split(" = ") for line in lines)}

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from helpers import configs, glue_files, ner_files, runners
+from helpers import configs, model_folders, ner_files, runners
 from keras_bert_ref import modeling
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.ner import rows, vectors
@@ -26,16 +26,11 @@ def run_ner():
 def folder(tmp_path_factory):
     """A model of four layers, and data."""
     folder = tmp_path_factory.mktemp("features")
-    size = glue_files.write_vocabulary(folder / "vocab.txt")
-    config = configs.tiny(vocab_size=size, num_hidden_layers=4)
-    config.to_json_file(str(folder / "bert_config.json"))
+    config = model_folders.write_untrained(folder, num_hidden_layers=4)
     keras.utils.set_random_seed(0)
     for name in ("one", "two"):
         tf1.save(modeling.BertModel(config), str(folder / f"{name}.ckpt"))
-    for seed, (name, count) in enumerate(
-        [("train", 40), ("dev", 9), ("test", 6)]
-    ):
-        (folder / f"{name}.txt").write_text(ner_files.make_lines(count, seed))
+    ner_files.write_splits(folder, train=40, dev=9, test=6)
     return folder
 
 

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from helpers import configs, glue_files, ner_files, runners, xla
+from helpers import configs, model_folders, ner_files, runners, xla
 from keras_bert_ref import heads
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.ner import files, metrics
@@ -25,19 +25,14 @@ def run_ner():
 @pytest.fixture(scope="module")
 def model_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
-    size = glue_files.write_vocabulary(folder / "vocab.txt")
-    config = configs.tiny(vocab_size=size, hidden_size=24)
-    config.to_json_file(str(folder / "bert_config.json"))
+    model_folders.write_untrained(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
-    for seed, (name, count) in enumerate(
-        [("train", 60), ("dev", 12), ("test", 9)]
-    ):
-        (folder / f"{name}.txt").write_text(ner_files.make_lines(count, seed))
+    ner_files.write_splits(folder, train=60, dev=12, test=9)
     return folder
 
 
@@ -55,11 +50,6 @@ def arguments(model_dir, data_dir, tmp_path):
     ]
 
 
-def read_results(path) -> dict[str, float]:
-    lines = path.read_text().splitlines()
-    return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
-
-
 def test_flagfiles(run_ner):
     runners.check_flagfiles("ner_*.flags", 3)
 
@@ -72,7 +62,7 @@ def test_learns(run_ner, arguments, tmp_path, data_dir):
     watched = "--eval_every_steps=30", "--keep_best"
     runners.run(run_ner, *arguments, *ALL, *watched, "--eval_on_test")
     out = tmp_path / "out"
-    results = read_results(out / "eval_results.txt")
+    results = runners.read_results(out)
     lines = evaluations.read_evals(str(out))
     assert [line["step"] for line in lines] == [30, 60]
     assert lines[1]["eval_f1"] == pytest.approx(results["eval_f1"])

@@ -45,11 +45,6 @@ def values(output_dir, step) -> dict[str, np.ndarray]:
     return tf1.read(f"{output_dir}/model.ckpt-{step}")
 
 
-def read_results(output_dir) -> dict[str, float]:
-    lines = (output_dir / "eval_results.txt").read_text().splitlines()
-    return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
-
-
 @pytest.mark.slow
 def test_no_next_sentence_loss(run):
     """The head of next sentences and the pooler, which only it reads, stay
@@ -61,7 +56,7 @@ def test_no_next_sentence_loss(run):
             continue
         is_unused = "pooler" in name or "seq_relationship" in name
         assert np.array_equal(value, after[name]) == is_unused, name
-    results = read_results(out)
+    results = runners.read_results(out)
     assert list(results) == [
         "global_step",
         "loss",
@@ -114,7 +109,7 @@ def test_one_direction(run, tmp_path, direction, words):
     """It learns every next word; nothing of next sentences."""
     pretraining_files.write_config(tmp_path, directionality=direction)
     out = run("out", "--do_eval", "--num_train_steps=40")
-    results = read_results(out)
+    results = runners.read_results(out)
     assert list(results) == [
         "global_step",
         "loss",

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from helpers import golden_training
 from keras_bert_ref.pretraining.features import make_schema
-from keras_bert_ref.records import batches
+from keras_bert_ref.records import batches, damage
 
 LENGTH, WORDS, VOCAB_SIZE = 16, 3, 1000
 
@@ -206,11 +206,11 @@ def test_cut_short(path, rest):
 
 
 def test_large_files_are_read_in_pieces(path, monkeypatch):
-    monkeypatch.setattr(batches, "CHUNK", 100)
-    assert batches.count_records(str(path)) == 5
+    monkeypatch.setattr(damage, "CHUNK", 100)
+    assert damage.count_records(str(path)) == 5
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ValueError, match=f"at byte {starts(path)[-1]} of"):
-        batches.count_records(str(path))
+        damage.count_records(str(path))
 
 
 @pytest.mark.parametrize("place", [0, 3])

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 from absl import flags
 
-from helpers import runners, squad_files
+from helpers import configs, runners, squad_files
 from keras_bert_ref import heads
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.config import BertConfig
@@ -61,15 +61,14 @@ verbose_logging bool False -
 version_2_with_negative bool False -
 null_score_diff_threshold float 0.0 -
 """
-CONFIG = {
-    "vocab_size": len(squad_files.VOCAB),
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 32,
-    "max_position_embeddings": 48,
-    "type_vocab_size": 2,
-}
+CONFIG = configs.tiny(
+    vocab_size=len(squad_files.VOCAB),
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=48,
+)
 SIZES = squad_files.Sizes(48, 16, 12)
 FILES = ("predictions.json", "nbest_predictions.json", "null_odds.json")
 TIMEOUT = 300
@@ -85,7 +84,7 @@ def run_squad():
 def folder(tmp_path):
     """A config, a vocabulary and data of both versions."""
     (tmp_path / "vocab.txt").write_text("\n".join(squad_files.VOCAB) + "\n")
-    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    CONFIG.to_json_file(str(tmp_path / "config.json"))
     for version in ("v1", "v2"):
         for split in ("train", "dev"):
             data = {"data": make_data(version == "v2", split)}
@@ -317,7 +316,7 @@ def test_training_and_prediction(run_squad, folder, version):
     for name, is_training in (("train", True), ("eval", False)):
         schema = squad_records.make_schema(SIZES.max_seq_length, is_training)
         path = f"{folder}/out/{name}.tf_record"
-        records = batches.find_records([path], schema, CONFIG["vocab_size"])
+        records = batches.find_records([path], schema, CONFIG.vocab_size)
         assert records.num_records > num_questions
 
 

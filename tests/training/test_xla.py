@@ -8,8 +8,6 @@ import tensorflow as tf
 
 from helpers import configs, pretraining_files
 from keras_bert_ref import heads
-from keras_bert_ref.choice.objective import CHOICE
-from keras_bert_ref.classifier.objective import CLASSIFICATION
 from keras_bert_ref.ner.objective import TAGGING
 from keras_bert_ref.optimization import AdamWeightDecay
 from keras_bert_ref.pretraining import next_words, packing
@@ -17,6 +15,7 @@ from keras_bert_ref.pretraining.objective import PRETRAINING, WORDS
 from keras_bert_ref.pretraining.settings import Settings
 from keras_bert_ref.squad.objective import SPANS
 from keras_bert_ref.training import loop
+from keras_bert_ref.training.objective import CLASSIFICATION
 
 LENGTH, ROWS = 16, 4
 RNG = np.random.default_rng(0)
@@ -101,7 +100,7 @@ CASES = {
         "bidi",
     ),
     "choice": (
-        (CHOICE, heads.BertMultipleChoice, {}),
+        (CLASSIFICATION, heads.BertMultipleChoice, {}),
         CHOICES | {"label_ids": np.array([0, 1, 1, 0])},
         "bidi",
     ),
