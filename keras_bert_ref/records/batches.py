@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from keras_bert_ref.records import damage, limits
 from keras_bert_ref.records.files import open_file, read_records
@@ -96,6 +97,8 @@ def find_records(
         for path, count in zip(paths, counts, strict=True):
             if count:
                 limits.check_first_record(path, schema)
+            else:
+                logging.warning("%s is EMPTY: it holds no record.", path)
     return records
 
 

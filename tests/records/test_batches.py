@@ -350,6 +350,13 @@ def test_no_record(tmp_path):
         find(path)
 
 
+def test_a_file_without_a_record_is_named(path, tmp_path, caplog):
+    """A generator with more files than instances leaves some empty."""
+    empty = golden_training.write_records(tmp_path / "empty", [])
+    assert find(path, empty).num_records == find(path).num_records
+    assert caplog.messages == [f"{empty} is EMPTY: it holds no record."]
+
+
 def test_not_records(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("Some text, no records at all.")
