@@ -33,25 +33,21 @@ class OutputProjection(modeling.BertLayer):
     Args:
         num_labels: int. L.
         stddev: float. Of the initial weights.
-        input_size: int. Size of the last axis of x; None: D.
     """
 
-    def __init__(
-        self,
-        config,
-        num_labels: int,
-        stddev: float,
-        input_size: int | None = None,
-        **kwargs,
-    ):
+    def __init__(self, config, num_labels: int, stddev: float, **kwargs):
         super().__init__(config, **kwargs)
         self.num_labels = num_labels
         self.stddev = stddev
-        self.input_size = input_size or config.hidden_size
 
-    def build(self, input_shape=None):
+    @property
+    def output_shape(self):
+        return (*self.outer_shape, self.num_labels)
+
+    def build(self, input_shape):
+        *self.outer_shape, size = input_shape
         self.output_weights, self.output_bias = add_output_weights(
-            self, self.num_labels, self.stddev, self.input_size
+            self, self.num_labels, self.stddev, size
         )
 
     def call(self, x):
@@ -68,6 +64,10 @@ class MaskedLM(modeling.BertLayer):
     Returns:
         Logits, float [B, P, V].
     """
+
+    @property
+    def output_shape(self):
+        return (None, None, self.config.vocab_size)
 
     def build(self, input_shape=None):
         size = self.config.hidden_size
@@ -138,7 +138,7 @@ class BertHead(modeling.BertNetwork):
             direction = "ltr" if name == "bert" else "rtl"
             config = dataclasses.replace(config, directionality=direction)
         encoder = modeling.BertModel(config, name=name, dtype=self.dtype_policy)
-        encoder.build()
+        encoder.build(modeling.ANY_BATCH)
         return encoder
 
     def get_config(self):
@@ -246,6 +246,7 @@ class BertPretraining(BertHead):
             self.seq_relationship = self.add_child(
                 OutputProjection,
                 "seq_relationship",
+                input_shape=(None, self.config.hidden_size),
                 num_labels=2,
                 stddev=self.config.initializer_range,
             )
@@ -265,7 +266,9 @@ class BertPretraining(BertHead):
 
     def batch_signature(self) -> dict:
         name = "masked_lm_positions"
-        spec = keras.InputSpec(shape=(None, None), dtype="int32", name=name)
+        spec = keras.InputSpec(
+            shape=modeling.ANY_BATCH, dtype="int32", name=name
+        )
         return {**super().batch_signature(), name: spec}
 
     def call(self, batch, training=False):
@@ -312,7 +315,8 @@ class BertClassifier(BertHead):
 
     def build(self, input_shape=None):
         super().build()
-        self.dropout = self.add_dropout(CLASSIFIER_DROPOUT)
+        shape = (None, self.feature_size)
+        self.dropout = self.add_dropout(CLASSIFIER_DROPOUT, shape)
         # These two stand directly below the model, as in the original.
         self.output_weights, self.output_bias = add_output_weights(
             self, self.num_labels, FINE_TUNING_STDDEV, self.feature_size
@@ -400,9 +404,9 @@ class BertSpan(BertHead):
             self.squad = self.add_child(
                 OutputProjection,
                 "squad",
+                input_shape=(None, None, self.feature_size),
                 num_labels=2,
                 stddev=FINE_TUNING_STDDEV,
-                input_size=self.feature_size,
             )
 
     def call(self, batch, training=False):
@@ -435,7 +439,8 @@ class BertTagger(BertHead):
 
     def build(self, input_shape=None):
         super().build()
-        self.dropout = self.add_dropout(CLASSIFIER_DROPOUT)
+        shape = (None, None, self.feature_size)
+        self.dropout = self.add_dropout(CLASSIFIER_DROPOUT, shape)
         self.output_weights, self.output_bias = add_output_weights(
             self, self.num_labels, FINE_TUNING_STDDEV, self.feature_size
         )

@@ -27,6 +27,9 @@ MASK_BIAS = -10000.0
 LAYER_NORM_EPSILON = 1e-12
 
 
+# Any number of sequences and tokens. Keras' `summary` shows the shapes of
+# layers that were built with one.
+ANY_BATCH = (None, None)
 BATCH_NAMES = ("input_ids", "input_mask", "segment_ids")
 # As Hugging Face calls them.
 FOREIGN_NAMES = {
@@ -123,11 +126,16 @@ class Parent:
     """Adds children to a layer or model that has a BertConfig: each is built
     at once, within the name of its parent and with its precision."""
 
-    def add_child(self, layer_class, name, **kwargs):
+    @property
+    def output_shape(self):
+        """What Keras' `summary` shows."""
+        return (None, None, self.config.hidden_size)
+
+    def add_child(self, layer_class, name, input_shape=ANY_BATCH, **kwargs):
         child = layer_class(
             self.config, dtype=self.dtype_policy, name=name, **kwargs
         )
-        child.build()
+        child.build(input_shape)
         return child
 
     def add_dense(self, name, input_size, units, activation=None):
@@ -151,8 +159,11 @@ class Parent:
         layer_norm.build()
         return layer_norm
 
-    def add_dropout(self, rate):
-        return Dropout(rate, dtype=self.dtype_policy)
+    def add_dropout(self, rate, input_shape=None):
+        dropout = Dropout(rate, dtype=self.dtype_policy)
+        if input_shape is not None:
+            dropout.build(input_shape)
+        return dropout
 
 
 class BertLayer(Parent, keras.layers.Layer):
@@ -443,6 +454,10 @@ class Encoder(BertLayer):
 class Pooler(BertLayer):
     """A dense tanh layer on the first token: float [B, D]."""
 
+    @property
+    def output_shape(self):
+        return (None, self.config.hidden_size)
+
     def build(self, input_shape=None):
         size = self.config.hidden_size
         self.dense = self.add_dense("dense", size, size, ops.tanh)
@@ -501,7 +516,7 @@ class BertNetwork(Parent, keras.Model):
     def batch_signature(self) -> dict:
         """What a batch holds, with any number of sequences and tokens."""
         return {
-            name: keras.InputSpec(shape=(None, None), dtype="int32", name=name)
+            name: keras.InputSpec(shape=ANY_BATCH, dtype="int32", name=name)
             for name in BATCH_NAMES
         }
 
@@ -509,6 +524,11 @@ class BertNetwork(Parent, keras.Model):
         if not self.built:
             self.build()
         return super().load_weights(filepath, skip_mismatch, **kwargs)
+
+    def summary(self, *args, **kwargs):
+        if not self.built:
+            self.build()
+        return super().summary(*args, **kwargs)
 
     def get_config(self):
         return {
