@@ -85,6 +85,11 @@ class TextModel:
                 f"The model has {count} outputs, but there are {len(labels)} "
                 f"labels: {', '.join(labels)}; give one for each output."
             )
+        if len(set(labels)) < len(labels):
+            raise ValueError(
+                f"Labels must differ, got {', '.join(labels)}; give each "
+                "output a name of its own."
+            )
         self.model = model
         self.bert = model if isinstance(model, BertModel) else model.bert
         self.tokenizer = tokenizer
