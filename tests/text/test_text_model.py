@@ -98,6 +98,15 @@ def test_fill_mask(pretrained):
     assert pretrained.fill_mask([]) == []
 
 
+def test_many_masks_are_filled_in_parts(pretrained, monkeypatch):
+    texts = ["[MASK] a " * n for n in (3, 1, 2, 5, 1)]
+    whole = pretrained.fill_mask(texts, top_k=1)
+    monkeypatch.setattr("keras_bert_ref.text.text_model.MASKS", 4)
+    for a, b in zip(whole, pretrained.fill_mask(texts, top_k=1), strict=True):
+        values = [word.probability for (word,) in b]
+        assert values == pytest.approx([w.probability for (w,) in a], 1e-4)
+
+
 def test_masks_that_cannot_be_filled(pretrained, tokenizer):
     with pytest.raises(ValueError, match=r"needs a \[MASK\].* 'none' has none"):
         pretrained.fill_mask("none")
@@ -151,6 +160,24 @@ def test_answer(tokenizer):
         model.answer(" ", passage)
     with pytest.raises(ValueError, match="passage has no words"):
         model.answer("two", "\x00")
+
+
+def test_many_answers(tokenizer):
+    """As one by one; each from its own passage."""
+    model = make(BertSpan, tokenizer)
+    questions = ["two three", "one", b"four?"]
+    passages = ["one two three. " * 9, "four five", "six one"]
+    answers = model.answer(questions, passages, allow_no_answer=True)
+    for question, passage, found in zip(
+        questions, passages, answers, strict=True
+    ):
+        one = model.answer(question, passage, allow_no_answer=True)
+        assert (found.text, len(found.nbest)) == (one.text, len(one.nbest))
+        values = [found.probability, found.null_odds]
+        assert values == pytest.approx([one.probability, one.null_odds], 1e-3)
+        assert found.text in passage
+    with pytest.raises(ValueError, match="there are 3 questions and 1 passag"):
+        model.answer(questions, passages[:1])
 
 
 def test_tag(tokenizer):
