@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras_bert_ref import attention_mask
 from keras_bert_ref.bilstm import BiLSTM
 from keras_bert_ref.config import BertConfig
+from keras_bert_ref.layers import ANY_BATCH
 from keras_bert_ref.modeling import BertModel
 from keras_bert_ref.network import BertNetwork, check_batch
 
@@ -68,7 +69,7 @@ class BertHead(BertNetwork):
             direction = "ltr" if name == "bert" else "rtl"
             config = dataclasses.replace(config, directionality=direction)
         encoder = BertModel(config, name=name, dtype=self.dtype_policy)
-        encoder.build()
+        encoder.build(ANY_BATCH)
         return encoder
 
     def get_config(self):

@@ -32,6 +32,10 @@ class BiLSTM(BertLayer):
         self.units = units
         self.input_size = input_size
 
+    @property
+    def output_shape(self):
+        return (None, None, 2 * self.units)
+
     def build(self, input_shape=None):
         self.lstm = keras.layers.Bidirectional(
             keras.layers.LSTM(

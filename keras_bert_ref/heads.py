@@ -16,6 +16,7 @@ from keras_bert_ref.bert_head import BertHead, pooled_positions
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.layers import (
     ACTIVATION_FUNCTIONS,
+    ANY_BATCH,
     BertLayer,
     OutputProjection,
     add_output_weights,
@@ -37,6 +38,10 @@ class MaskedLM(BertLayer):
     Returns:
         Logits, float [B, P, V].
     """
+
+    @property
+    def output_shape(self):
+        return (None, None, self.config.vocab_size)
 
     def build(self, input_shape=None):
         size = self.config.hidden_size
@@ -81,6 +86,7 @@ class BertPretraining(BertHead):
             self.seq_relationship = self.add_child(
                 OutputProjection,
                 "seq_relationship",
+                input_shape=(None, self.config.hidden_size),
                 num_labels=2,
                 stddev=self.config.initializer_range,
             )
@@ -100,7 +106,7 @@ class BertPretraining(BertHead):
 
     def batch_signature(self) -> dict:
         name = "masked_lm_positions"
-        spec = keras.InputSpec(shape=(None, None), dtype="int32", name=name)
+        spec = keras.InputSpec(shape=ANY_BATCH, dtype="int32", name=name)
         return {**super().batch_signature(), name: spec}
 
     def call(self, batch, training=False):
@@ -147,7 +153,8 @@ class BertClassifier(BertHead):
 
     def build(self, input_shape=None):
         super().build()
-        self.dropout = self.add_dropout(CLASSIFIER_DROPOUT)
+        shape = (None, self.feature_size)
+        self.dropout = self.add_dropout(CLASSIFIER_DROPOUT, shape)
         # These two stand directly below the model, as in the original.
         self.output_weights, self.output_bias = add_output_weights(
             self, self.num_labels, FINE_TUNING_STDDEV, self.feature_size
@@ -235,9 +242,9 @@ class BertSpan(BertHead):
             self.squad = self.add_child(
                 OutputProjection,
                 "squad",
+                input_shape=(None, None, self.feature_size),
                 num_labels=2,
                 stddev=FINE_TUNING_STDDEV,
-                input_size=self.feature_size,
             )
 
     def call(self, batch, training=False):
@@ -270,7 +277,8 @@ class BertTagger(BertHead):
 
     def build(self, input_shape=None):
         super().build()
-        self.dropout = self.add_dropout(CLASSIFIER_DROPOUT)
+        shape = (None, None, self.feature_size)
+        self.dropout = self.add_dropout(CLASSIFIER_DROPOUT, shape)
         self.output_weights, self.output_bias = add_output_weights(
             self, self.num_labels, FINE_TUNING_STDDEV, self.feature_size
         )

@@ -13,6 +13,9 @@ from keras_bert_ref import kernels, precision
 from keras_bert_ref.config import BertConfig
 
 LAYER_NORM_EPSILON = 1e-12
+# Any number of sequences and tokens. Keras' `summary` shows the shapes of
+# layers that were built with one.
+ANY_BATCH = (None, None)
 
 ACTIVATION_FUNCTIONS = {
     "gelu": kernels.gelu,
@@ -77,11 +80,16 @@ class Parent:
         precision.protect(self.compute_dtype)
         self.config = config
 
-    def add_child(self, layer_class, name, **kwargs):
+    @property
+    def output_shape(self):
+        """What Keras' `summary` shows."""
+        return (None, None, self.config.hidden_size)
+
+    def add_child(self, layer_class, name, input_shape=ANY_BATCH, **kwargs):
         child = layer_class(
             self.config, dtype=self.dtype_policy, name=name, **kwargs
         )
-        child.build()
+        child.build(input_shape)
         return child
 
     def add_dense(self, name, input_size, units, activation=None):
@@ -105,8 +113,11 @@ class Parent:
         layer_norm.build()
         return layer_norm
 
-    def add_dropout(self, rate):
-        return Dropout(rate, dtype=self.dtype_policy)
+    def add_dropout(self, rate, input_shape=None):
+        dropout = Dropout(rate, dtype=self.dtype_policy)
+        if input_shape is not None:
+            dropout.build(input_shape)
+        return dropout
 
 
 class BertLayer(Parent, keras.layers.Layer):
@@ -137,25 +148,21 @@ class OutputProjection(BertLayer):
     Args:
         num_labels: int. L.
         stddev: float. Of the initial weights.
-        input_size: int. Size of the last axis of x; None: D.
     """
 
-    def __init__(
-        self,
-        config,
-        num_labels: int,
-        stddev: float,
-        input_size: int | None = None,
-        **kwargs,
-    ):
+    def __init__(self, config, num_labels: int, stddev: float, **kwargs):
         super().__init__(config, **kwargs)
         self.num_labels = num_labels
         self.stddev = stddev
-        self.input_size = input_size or config.hidden_size
 
-    def build(self, input_shape=None):
+    @property
+    def output_shape(self):
+        return (*self.outer_shape, self.num_labels)
+
+    def build(self, input_shape):
+        *self.outer_shape, size = input_shape
         self.output_weights, self.output_bias = add_output_weights(
-            self, self.num_labels, self.stddev, self.input_size
+            self, self.num_labels, self.stddev, size
         )
 
     def call(self, x):

@@ -286,6 +286,10 @@ class Encoder(BertLayer):
 class Pooler(BertLayer):
     """A dense tanh layer on the first token: float [B, D]."""
 
+    @property
+    def output_shape(self):
+        return (None, self.config.hidden_size)
+
     def build(self, input_shape=None):
         size = self.config.hidden_size
         self.dense = self.add_dense("dense", size, size, ops.tanh)

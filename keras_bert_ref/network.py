@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import keras
 
 from keras_bert_ref.config import BertConfig
-from keras_bert_ref.layers import Parent
+from keras_bert_ref.layers import ANY_BATCH, Parent
 
 BATCH_NAMES = ("input_ids", "input_mask", "segment_ids")
 # As Hugging Face calls them.
@@ -117,7 +117,7 @@ class BertNetwork(Parent, keras.Model):
     def batch_signature(self) -> dict:
         """What a batch holds, with any number of sequences and tokens."""
         return {
-            name: keras.InputSpec(shape=(None, None), dtype="int32", name=name)
+            name: keras.InputSpec(shape=ANY_BATCH, dtype="int32", name=name)
             for name in BATCH_NAMES
         }
 
@@ -125,6 +125,11 @@ class BertNetwork(Parent, keras.Model):
         if not self.built:
             self.build()
         return super().load_weights(filepath, skip_mismatch, **kwargs)
+
+    def summary(self, *args, **kwargs):
+        if not self.built:
+            self.build()
+        return super().summary(*args, **kwargs)
 
     def get_config(self):
         return {

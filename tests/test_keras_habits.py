@@ -11,6 +11,7 @@ from keras_bert_ref import (
     BertModel,
     BertPretraining,
     BertSpan,
+    BertTagger,
     FullTokenizer,
 )
 
@@ -65,6 +66,45 @@ def test_load_weights_of_a_fresh_model(classifier, tmp_path):
     fresh = BertClassifier(configs.tiny(**configs.NO_DROPOUT), num_labels=2)
     fresh.load_weights(path)
     np.testing.assert_array_equal(fresh(BATCH), classifier(BATCH))
+
+
+@pytest.mark.parametrize(
+    ("head", "arguments", "rows"),
+    [
+        (BertModel, {}, ["embeddings", "encoder", "pooler"]),
+        (BertPretraining, {}, ["bert", "predictions", "seq_relationship"]),
+        (BertClassifier, {"num_labels": 2}, ["bert", "dropout"]),
+        (BertSpan, {}, ["bert", "squad"]),
+        (BertTagger, {"num_labels": 3, "bilstm_units": 4}, ["bert", "bilstm"]),
+    ],
+)
+def test_summary_shows_shapes(head, arguments, rows):
+    """Of a fresh model; every row has a shape, and it is the right one."""
+    model = head(configs.tiny(), **arguments)
+    lines = []
+    model.summary(print_fn=lines.append, line_length=100, expand_nested=True)
+    text = "\n".join(lines)
+    assert "?" not in text
+    assert f"Total params: {model.count_params():,}" in text
+    for row in rows:
+        (line,) = [x for x in text.split("\n") if x.startswith(f"│ {row}")]
+        layer = next(x for x in model.layers if line[2:].startswith(x.name))
+        assert str(find_output_shape(model, layer)) in line
+
+
+def find_output_shape(model, layer):
+    """Of the layer's first output in a call, for any batch."""
+    seen = []
+    call = layer.call
+    layer.call = lambda *a, **k: seen.append(call(*a, **k)) or seen[0]
+    batch = dict(BATCH, masked_lm_positions=np.array([[1, 2, 3, 0]] * 2))
+    model(batch)
+    output = seen[0]
+    if isinstance(output, dict):
+        output = output.get("sequence_output", output.get("read_output"))
+    while isinstance(output, list | tuple):
+        output = output[0]
+    return (*[None] * (len(output.shape) - 1), output.shape[-1])
 
 
 @pytest.mark.parametrize("model_class", [BertModel, BertPretraining, BertSpan])

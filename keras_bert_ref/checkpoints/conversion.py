@@ -18,7 +18,12 @@ from keras_bert_ref.checkpoints import (
     keras_hub,
     tf1,
 )
-from keras_bert_ref.checkpoints.pretrained import Pretrained, read_vocabulary
+from keras_bert_ref.checkpoints.pretrained import (
+    RECORD_FILE,
+    Pretrained,
+    check_lower_case,
+    read_vocabulary,
+)
 from keras_bert_ref.commands import Options
 from keras_bert_ref.config import DIRECTIONS, BertConfig
 from keras_bert_ref.interruptions import discard_on_signals
@@ -58,6 +63,12 @@ def read_tf1(path: str) -> Pretrained:
     pretrained.check_finite()
     folder = os.path.dirname(config_file)
     pretrained.vocabulary = read_vocabulary(folder, VOCAB_FILE)
+    if files.exists(folder, RECORD_FILE):
+        pretrained.record = files.read_json(folder, RECORD_FILE)
+        pretrained.do_lower_case = check_lower_case(
+            pretrained.record.get("do_lower_case"),
+            os.path.join(folder, RECORD_FILE),
+        )
     return pretrained
 
 
@@ -70,6 +81,9 @@ def write_tf1(folder: str, pretrained: Pretrained) -> None:
     pretrained.config.to_json_file(os.path.join(folder, CONFIG_FILE))
     if pretrained.vocabulary is not None:
         files.replace(os.path.join(folder, VOCAB_FILE), pretrained.vocabulary)
+    if pretrained.record:
+        path = os.path.join(folder, RECORD_FILE)
+        files.replace_json(path, pretrained.record)
 
 
 READERS = {
@@ -232,6 +246,8 @@ def report(
         lines.append("No vocabulary: the source has none beside it")
     else:
         lines.append(f"Vocabulary copied; do_lower_case={result.lower_cases()}")
+    if result.record.get("labels"):
+        lines.append(f"Labels: {', '.join(result.record['labels'])}")
     if target_format == "tf1" and result.config.hidden_act == "gelu_erf":
         lines.append(
             "Note: the code of 2018 does not know hidden_act=gelu_erf and "

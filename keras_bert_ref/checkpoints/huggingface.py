@@ -21,6 +21,7 @@ from safetensors.numpy import save
 
 from keras_bert_ref import files
 from keras_bert_ref.checkpoints.pretrained import (
+    TAGGING,
     Pretrained,
     check_lower_case,
     read_vocabulary,
@@ -60,6 +61,14 @@ CONFIG_MUST = {
     "add_cross_attention": False,
     "pruned_heads": {},
 }
+# What is read of a config besides sizes.
+TASK_KEYS = {
+    "architectures",
+    "id2label",
+    "is_decoder",
+    "label2id",
+    "problem_type",
+}
 
 # Weights of heads, which have the same shape here and there.
 HEAD_NAMES = {
@@ -79,6 +88,8 @@ ARCHITECTURES = {
     "cls/predictions/output_bias": "BertForMaskedLM",
     "cls/seq_relationship/output_weights": "BertForNextSentencePrediction",
 }
+TAGGER = "BertForTokenClassification"  # has the weights of a classifier
+UNNAMED = "LABEL_{}"  # a class without a name
 # Copies of a weight that the original has but once.
 TIED_NAMES = {
     "cls.predictions.decoder.weight": "bert/embeddings/word_embeddings",
@@ -116,10 +127,13 @@ def read(folder: str) -> Pretrained:
     pretrained = Pretrained(folder, config, tensors)
     pretrained.leave_out(
         "config keys",
-        values.keys() - CONFIG_KEYS - CONFIG_MUST.keys() - {"is_decoder"},
+        values.keys() - CONFIG_KEYS - CONFIG_MUST.keys() - TASK_KEYS,
     )
     pretrained.leave_out("tensors", {n for n in names if names[n] is None})
     pretrained.check_finite()
+    if "output_weights" in tensors:
+        count = len(tensors["output_weights"])
+        pretrained.record = make_record(values, count, folder)
     pretrained.vocabulary = read_vocabulary(folder, VOCAB_FILE)
     if files.exists(folder, TOKENIZER_FILE):
         tokenizer = files.read_json(folder, TOKENIZER_FILE)
@@ -141,7 +155,9 @@ def write(folder: str, pretrained: Pretrained) -> None:
         for ours, name in names.items()
         if name is not None
     }
-    values = config_to_dict(pretrained.config, pretrained.tensors)
+    values = config_to_dict(
+        pretrained.config, pretrained.tensors, pretrained.record
+    )
     files.replace_json(os.path.join(folder, CONFIG_FILE), values)
     files.replace(
         os.path.join(folder, WEIGHTS_FILE), save(arrays, {"format": "pt"})
@@ -225,8 +241,40 @@ def config_from_dict(values: dict, path: str) -> BertConfig:
         raise ValueError(f"{path}: {error}") from error
 
 
-def config_to_dict(config: BertConfig, tensors: dict) -> dict:
-    """The config.json of a model with these tensors."""
+def make_record(values: dict, num_labels: int, folder: str) -> dict:
+    """What a config.json says of a classifier's task, see Pretrained."""
+    record = {}
+    if TAGGER in (values.get("architectures") or ()):
+        record["task"] = TAGGING
+    if values.get("problem_type") is not None:
+        record["problem_type"] = values["problem_type"]
+    names = values.get("id2label")
+    if names is None or num_labels == 1:  # a score is no class
+        return record
+    labels = []
+    if isinstance(names, dict) and len(names) == num_labels:
+        labels = [names.get(str(i)) for i in range(num_labels)]
+    are_names = all(isinstance(label, str) for label in labels)
+    if not are_names or len(set(labels)) < num_labels:
+        raise ValueError(
+            f"id2label must give each of {num_labels} classes a name of its "
+            f"own, from 0 on, but {os.path.join(folder, CONFIG_FILE)} has "
+            f"{reprlib.repr(names)}; correct it, or remove it."
+        )
+    if labels != _unnamed(num_labels):
+        record["labels"] = labels
+    return record
+
+
+def config_to_dict(
+    config: BertConfig, tensors: dict, record: dict | None = None
+) -> dict:
+    """The config.json of a model with these tensors.
+
+    Args:
+        record: what is known of its training, see Pretrained.
+    """
+    record = record or {}
     if config.direction not in ("bidi", "ltr"):
         raise ValueError(
             f"The model has directionality={config.direction}; Hugging Face's "
@@ -253,11 +301,20 @@ def config_to_dict(config: BertConfig, tensors: dict) -> dict:
         if "cls/predictions/output_bias" in tensors:
             values["architectures"] = ["BertLMHeadModel"]
     if "output_weights" in tensors:
-        labels = [f"LABEL_{i}" for i in range(len(tensors["output_weights"]))]
+        unnamed = _unnamed(len(tensors["output_weights"]))
+        labels = record.get("labels") or unnamed
+        if record.get("task") == TAGGING:
+            values["architectures"] = [TAGGER]
+        if "problem_type" in record:
+            values["problem_type"] = record["problem_type"]
         values["id2label"] = dict(enumerate(labels))
         values["label2id"] = {label: i for i, label in enumerate(labels)}
         values["classifier_dropout"] = CLASSIFIER_DROPOUT
     return values
+
+
+def _unnamed(num_labels: int) -> list[str]:
+    return [UNNAMED.format(i) for i in range(num_labels)]
 
 
 def _known(values: dict) -> dict:

@@ -13,6 +13,9 @@ from keras_bert_ref.config import BertConfig
 from keras_bert_ref.modeling import BertModel
 from keras_bert_ref.network import original_name
 
+RECORD_FILE = "run.json"
+TAGGING = "ner"  # the task of a model whose classes are of tokens
+
 
 @dataclasses.dataclass
 class Pretrained:
@@ -24,6 +27,8 @@ class Pretrained:
         tensors: float32 arrays under the original's variable names.
         vocabulary: the bytes of vocab.txt; None if there was none.
         do_lower_case: what the source says of its tokenizer; None: nothing.
+        record: what is known of its training, by the names of run.json
+            (training/run_record.py): task, labels and so on. {}: nothing.
         left_out: what the source had besides, a line of text each.
     """
 
@@ -32,6 +37,7 @@ class Pretrained:
     tensors: dict[str, np.ndarray]
     vocabulary: bytes | None = None
     do_lower_case: bool | None = None
+    record: dict = dataclasses.field(default_factory=dict)
     left_out: list[str] = dataclasses.field(default_factory=list)
 
     @classmethod

@@ -8,6 +8,7 @@ from absl import logging
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from keras_bert_ref.commands import Options
 from keras_bert_ref.serve import rest
@@ -41,7 +42,7 @@ def make_app(
     """Makes the application.
 
     Args:
-        answer: takes rows of texts, gives an answer for each.
+        answer: see Batcher.
         inputs: names of the texts that the model takes.
         sample: an answer, for the metadata.
         options: the command's flags.
@@ -80,10 +81,10 @@ def make_app(
         code = 500
         try:
             check_model(name, version)
-            body = await read_body(request, options)
-            content = await answer_body(body)
+            body = await read_body(request, options, batcher)
+            response = JSONResponse(await answer_body(body))
             code = 200
-            return JSONResponse(content)
+            return response
         except Refused as refused:
             code = refused.status
             raise
@@ -92,10 +93,12 @@ def make_app(
 
     async def answer_body(body: bytes) -> dict:
         try:
-            query = rest.parse(body, inputs)
+            query = rest.parse(body, inputs, options.max_texts)
             answers = await asyncio.wait_for(
                 batcher.ask(query.rows), options.request_timeout
             )
+        except rest.TooMany as error:
+            raise Refused(413, str(error)) from None
         except ValueError as error:
             raise Refused(400, str(error)) from None
         except Overloaded as error:
@@ -126,7 +129,7 @@ def make_app(
     @app.exception_handler(Refused)
     async def refuse(_, refused: Refused):
         headers = {}
-        if refused.status in (408, 413):  # the rest of it is not read
+        if refused.status in (408, 413, 503):  # the rest of it is not read
             headers["Connection"] = "close"
         return _error(refused.status, str(refused), headers)
 
@@ -143,14 +146,21 @@ def make_app(
     return app
 
 
-async def read_body(request: Request, options: Options) -> bytes:
-    """The body, if it is small enough and comes in time."""
+async def read_body(
+    request: Request, options: Options, batcher: Batcher
+) -> bytes:
+    """The body, if there is room for it, and it is small enough and comes in
+    time."""
+    try:
+        batcher.check_room()
+    except Overloaded as error:
+        raise Refused(503, str(error)) from None
     limit = options.max_body_bytes
     too_large = Refused(
         413, f"A request may have {limit} bytes; send fewer or shorter texts."
     )
     length = request.headers.get("content-length", "")
-    if length.isdigit() and int(length) > limit:
+    if length.isdecimal() and int(length) > limit:
         raise too_large
 
     async def read() -> bytes:
@@ -169,6 +179,8 @@ async def read_body(request: Request, options: Options) -> bytes:
             f"The request did not arrive within {options.body_timeout:g} "
             "seconds; send it faster.",
         ) from None
+    except ClientDisconnect:
+        raise Refused(400, "The client left before it had asked.") from None
 
 
 def _error(status: int, message: str, headers=None) -> JSONResponse:

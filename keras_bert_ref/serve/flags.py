@@ -25,7 +25,7 @@ def define() -> None:
         flags.DEFINE_integer(
             "max_batch_size",
             32,
-            "Texts of concurrent requests that are computed together.",
+            "Texts, of one request or of several, that are computed together.",
             lower_bound=1,
         )
         flags.DEFINE_integer(
@@ -38,6 +38,12 @@ def define() -> None:
             "max_body_bytes",
             1 << 20,
             "Larger requests are refused with 413.",
+            lower_bound=1,
+        )
+        flags.DEFINE_integer(
+            "max_texts",
+            1024,
+            "Requests with more texts, or pairs, are refused with 413.",
             lower_bound=1,
         )
         shared.define_positive_float(

@@ -17,6 +17,10 @@ KEYS = {"instances", "inputs", "signature_name"}
 FORM = '{"instances": [...]} or {"inputs": {...}}'
 
 
+class TooMany(ValueError):
+    """A request has more texts than may be asked about at once."""
+
+
 class Query(NamedTuple):
     """What a request asks.
 
@@ -29,11 +33,12 @@ class Query(NamedTuple):
     by_columns: bool
 
 
-def parse(body: bytes, inputs: Sequence[str]) -> Query:
+def parse(body: bytes, inputs: Sequence[str], max_texts: int) -> Query:
     """Reads a request.
 
     Args:
         inputs: names of the texts that the model takes.
+        max_texts: int. So many rows a request may have.
 
     Raises:
         ValueError: it is not what the format allows.
@@ -53,9 +58,17 @@ def parse(body: bytes, inputs: Sequence[str]) -> Query:
         raise ValueError(
             f"There is no signature {signature!r}; the server has {SIGNATURE}."
         )
-    if "instances" in query:
-        return Query(_read_instances(query["instances"], inputs), False)
-    return Query(_read_columns(query["inputs"], inputs), True)
+    by_columns = "inputs" in query
+    if by_columns:
+        rows = _read_columns(query["inputs"], inputs)
+    else:
+        rows = _read_instances(query["instances"], inputs)
+    if len(rows) > max_texts:
+        raise TooMany(
+            f"A request may have {max_texts} texts or pairs, got {len(rows)}; "
+            "send several."
+        )
+    return Query(rows, by_columns)
 
 
 def _read_instances(instances, inputs: Sequence[str]) -> list[dict]:

@@ -1,6 +1,7 @@
 """Opens a model and serves it until SIGTERM or Ctrl-C."""
 
-import functools
+import math
+import socket
 
 from absl import logging
 
@@ -11,6 +12,7 @@ from keras_bert_ref.text.loading import open_model
 from keras_bert_ref.text.text_model import TextModel
 
 KEEP_ALIVE = 5  # seconds a connection may idle
+GRACE = 10  # seconds for the last answers to be read
 
 
 def main(options: Options, _words=()) -> None:
@@ -18,7 +20,9 @@ def main(options: Options, _words=()) -> None:
     import uvicorn
 
     from keras_bert_ref.serve.app import make_app
+    from keras_bert_ref.serve.connections import make_protocol
 
+    listener = bind(options.host, options.port)
     text_model = open_model(
         options.model,
         vocab_file=options.vocab_file,
@@ -27,23 +31,46 @@ def main(options: Options, _words=()) -> None:
         max_seq_length=options.max_seq_length,
     )
     inputs = find_inputs(text_model, options.model, options.pairs)
-    answer = functools.partial(answer_rows, text_model, top_k=options.top_k)
+
+    def answer(rows: list[dict], check=None) -> list[dict]:
+        text_model.on_batch = check
+        return answer_rows(text_model, rows, options.top_k)
+
     # The first question takes longest: TensorFlow compiles.
     sample = answer([sample_row(text_model, inputs)])[0]
     app = make_app(answer, inputs, sample, options)
     config = uvicorn.Config(
         app,
-        host=options.host,
-        port=options.port,
+        http=make_protocol(options.body_timeout),
         log_level="warning",
         access_log=False,
         timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=math.ceil(
+            options.body_timeout + options.request_timeout + GRACE
+        ),
     )
-    logging.info(
-        "Serving %s at http://%s:%d/.", options.name, options.host, options.port
-    )
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    port = listener.getsockname()[1]
+    logging.info("Serving %s at http://%s:%d/.", options.name, host, port)
     # It ends on SIGTERM, once all it has accepted is answered.
-    uvicorn.Server(config).run()
+    uvicorn.Server(config).run([listener])
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Takes the address, before anything that takes long; whoever connects is
+    refused until the server listens."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise OSError(
+            f"Nobody can listen at {host}, port {port} ({error}); end the "
+            "program that does, or choose another --host or --port."
+        ) from error
+    return listener
 
 
 def sample_row(text_model: TextModel, inputs: tuple[str, ...]) -> dict:

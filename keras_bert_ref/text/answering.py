@@ -1,6 +1,6 @@
-"""A question and a passage -> answers, by SQuAD's windows and rules."""
+"""Questions and passages -> answers, by SQuAD's windows and rules."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from keras_bert_ref.squad.answers import answer_questions
@@ -28,8 +28,8 @@ class AnswerText(NamedTuple):
 
 
 def answer(
-    question: str | bytes,
-    passage: str | bytes,
+    questions: Sequence[str | bytes],
+    passages: Sequence[str | bytes],
     tokenizer: FullTokenizer,
     compute: Callable,
     max_seq_length: int,
@@ -40,20 +40,27 @@ def answer(
     max_answer_length: int = 30,
     doc_stride: int = 128,
     max_query_length: int = 64,
-) -> AnswerText:
-    """Reads the passage in windows; the rest is run_squad.py's.
+) -> list[AnswerText]:
+    """Reads each question's passage in windows; the rest is run_squad.py's.
 
     Args:
         compute: gives start_logits and end_logits of windows.
     """
-    question, passage = map(convert_to_unicode, (question, passage))
-    for name, text in (("question", question), ("passage", passage)):
-        if not tokenizer.encode(text):
-            raise ValueError(f"The {name} has no words: {text[:40]!r}.")
-    example = SquadExample("0", question, split_words(passage))
+    if isinstance(passages, str | bytes) or len(questions) != len(passages):
+        raise ValueError(
+            f"Every question needs a passage of its own, but there are "
+            f"{len(questions)} questions and {len(passages)} passages."
+        )
+    examples = []
+    for i, texts in enumerate(zip(questions, passages, strict=True)):
+        question, passage = map(convert_to_unicode, texts)
+        for name, text in (("question", question), ("passage", passage)):
+            if not tokenizer.encode(text):
+                raise ValueError(f"The {name} has no words: {text[:40]!r}.")
+        examples.append(SquadExample(str(i), question, split_words(passage)))
     windows = []
     convert_examples_to_features(
-        [example],
+        examples,
         tokenizer,
         max_seq_length=max_seq_length,
         doc_stride=doc_stride,
@@ -67,7 +74,7 @@ def answer(
         for window, row in zip(windows, compute(windows), strict=True)
     ]
     found = answer_questions(
-        [example],
+        examples,
         windows,
         results,
         n_best_size=n_best_size,
@@ -76,6 +83,14 @@ def answer(
         version_2_with_negative=allow_no_answer,
         null_score_diff_threshold=null_score_diff_threshold,
     )
-    text, nbest = found.answers["0"], found.nbest["0"]
-    probability = next(a["probability"] for a in nbest if a["text"] == text)
-    return AnswerText(text, probability, nbest, found.null_odds.get("0"))
+    return [
+        AnswerText(
+            text=text,
+            probability=next(
+                a["probability"] for a in found.nbest[key] if a["text"] == text
+            ),
+            nbest=found.nbest[key],
+            null_odds=found.null_odds.get(key),
+        )
+        for key, text in found.answers.items()
+    ]

@@ -15,7 +15,7 @@ import os
 
 from keras_bert_ref import heads
 from keras_bert_ref.classifier.tasks import TASKS
-from keras_bert_ref.text.text_model import TextModel
+from keras_bert_ref.text.text_model import POOLINGS, TextModel
 from keras_bert_ref.training import run_record
 
 TEXT_A, TEXT_B = "text_a", "text_b"
@@ -77,7 +77,6 @@ def answer_rows(
             for tagged in text_model.tag(texts)
         ]
     if isinstance(model, heads.BertSpan):
-        found = [text_model.answer(*p) for p in zip(texts, pairs, strict=True)]
         return [
             {
                 "answer": answer.text,
@@ -85,17 +84,11 @@ def answer_rows(
                 "nbest": answer.nbest,
                 "null_odds": answer.null_odds,
             }
-            for answer in found
+            for answer in text_model.answer(texts, pairs)
         ]
     if not isinstance(model, heads.BertClassifier):
-        found = {
-            name: text_model.vectors(texts, pairs, pooling=name).tolist()
-            for name in ("mean", "cls", "pooled")
-        }
-        return [
-            dict(zip(found, values, strict=True))
-            for values in zip(*found.values(), strict=True)
-        ]
+        found = text_model.all_vectors(texts).swapaxes(0, 1).tolist()
+        return [dict(zip(POOLINGS, row, strict=True)) for row in found]
     if model.num_labels == 1:
         return [{"score": x} for x in text_model.scores(texts, pairs)]
     labels = text_model.labels

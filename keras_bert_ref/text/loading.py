@@ -5,19 +5,19 @@ import os
 from collections.abc import Sequence
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from keras_bert_ref import casing, heads
 from keras_bert_ref.checkpoints import conversion, names
+from keras_bert_ref.checkpoints.pretrained import TAGGING
 from keras_bert_ref.modeling import BertModel
 from keras_bert_ref.text.preprocessor import BertPreprocessor
 from keras_bert_ref.text.text_model import TextModel
 from keras_bert_ref.tokenization import FullTokenizer, VocabFile
-from keras_bert_ref.training import run_record
 
 # Whatever of ours a file may hold besides heads.
 LAYERS = {"BertPreprocessor": BertPreprocessor}
+BILSTM_KERNEL = "bilstm/both/forward_lstm/lstm_cell/recurrent_kernel"  # [U, 4U]
 
 
 def load_model(path: str | os.PathLike, **kwargs) -> keras.Model:
@@ -39,7 +39,7 @@ def open_model(
     """Opens a model for texts.
 
     What is not given is found: in the run.json that our runs leave, in the
-    tokenizer's config of a Hugging Face folder, or in the vocabulary.
+    configs of a Hugging Face folder, or in the vocabulary.
 
     Args:
         path: a released folder, an output_dir of ours, the prefix of a TF1
@@ -51,20 +51,19 @@ def open_model(
         max_seq_length: int. Longer inputs are cut.
     """
     path = os.fspath(path)
-    record = {}
+    record, vocabulary, lower_cases = {}, None, None
     if path.endswith(".keras"):
-        model, vocabulary = load_model(path), None
-        lower_cases = None
+        model = load_model(path)
     else:
         if not tf.io.gfile.glob(path + "*"):
             raise FileNotFoundError(
                 f"There is neither a folder nor a checkpoint {path}. "
                 f"{names.suggest(path)}"
             )
-        folder = path if tf.io.gfile.isdir(path) else os.path.dirname(path)
-        record = run_record.read(folder) or {}
         source = conversion.READERS[conversion.detect_format(path)](path)
-        model = _build(source, record.get("task"))
+        record = source.record
+        _check_problem(path, record)
+        model = _build(source)
         vocabulary, lower_cases = source.vocabulary, source.do_lower_case
     if vocab_file is None and vocabulary is None:
         raise ValueError(
@@ -74,9 +73,9 @@ def open_model(
     lines = io.BytesIO(vocabulary) if vocab_file is None else vocab_file
     tokenizer = FullTokenizer(lines)
     casing.check_vocabulary_size(tokenizer.vocab, model.config.vocab_size)
-    found = (do_lower_case, record.get("do_lower_case"), lower_cases)
     guess = not casing.has_capitals(tokenizer.vocab)
-    lower_cases = next((x for x in found if x is not None), guess)
+    found = (do_lower_case, lower_cases, guess)
+    lower_cases = next(x for x in found if x is not None)
     tokenizer.basic_tokenizer.do_lower_case = lower_cases
     limit = model.config.max_position_embeddings
     return TextModel(
@@ -90,15 +89,29 @@ def open_model(
     )
 
 
-def _build(source, task: str | None):
+def _check_problem(path: str, record: dict) -> None:
+    if record.get("problem_type") == "multi_label_classification":
+        raise ValueError(
+            "A classifier here gives a text one class, but that in "
+            f"{path} gives it any number (problem_type="
+            f"{record['problem_type']}); build it with checkpoints/"
+            "huggingface.py, and take the sigmoid of its logits."
+        )
+
+
+def _build(source):
     """The model whose head the weights are of."""
     tensors = source.tensors
+    kwargs = {}
+    if BILSTM_KERNEL in tensors:
+        kwargs["bilstm_units"] = len(tensors[BILSTM_KERNEL])
     if "cls/squad/output_weights" in tensors:
-        return source.build(heads.BertSpan)
+        return source.build(heads.BertSpan, **kwargs)
     if "output_weights" in tensors:
-        count = np.shape(tensors["output_weights"])[0]
-        head = heads.BertTagger if task == "ner" else heads.BertClassifier
-        return source.build(head, num_labels=count)
+        kwargs["num_labels"] = len(tensors["output_weights"])
+        is_tagger = source.record.get("task") == TAGGING
+        head = heads.BertTagger if is_tagger else heads.BertClassifier
+        return source.build(head, **kwargs)
     if "cls/predictions/output_bias" in tensors:
         return source.build(heads.BertPretraining)
     return source.build(BertModel)

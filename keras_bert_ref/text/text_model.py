@@ -23,7 +23,8 @@ from keras_bert_ref.text import answering
 from keras_bert_ref.tokenization import BasicTokenizer, FullTokenizer
 
 BATCH_SIZE = 32
-MASKED_BATCH_SIZE = 8  # a masked word has a logit for each word there is
+MASKS = 128  # a batch; a masked word has a logit for each word there is
+POOLINGS = ("mean", "cls", "pooled")
 MANY = 1000  # texts; from here on progress is shown
 
 
@@ -63,6 +64,10 @@ class TextModel:
             an answer or tags are wanted.
         allows_no_answer: bool. The model was trained on questions without
             answers, too.
+
+    Attributes:
+        on_batch: called after each batch, unless None; what it raises ends
+            the work.
     """
 
     def __init__(
@@ -85,12 +90,18 @@ class TextModel:
                 f"The model has {count} outputs, but there are {len(labels)} "
                 f"labels: {', '.join(labels)}; give one for each output."
             )
+        if len(set(labels)) < len(labels):
+            raise ValueError(
+                f"Labels must differ, got {', '.join(labels)}; give each "
+                "output a name of its own."
+            )
         self.model = model
         self.bert = model if isinstance(model, BertModel) else model.bert
         self.tokenizer = tokenizer
         self.labels = list(labels) or list(map(str, range(count or 0)))
         self.max_seq_length = max_seq_length or limit
         self.allows_no_answer = allows_no_answer
+        self.on_batch: Callable[[], object] | None = None
         self._functions = {}  # compiled ones
 
     def fill_mask(self, texts, top_k: int = 5):
@@ -119,11 +130,16 @@ class TextModel:
             counts = is_mask.sum(axis=1)
             positions = np.argsort(~is_mask, axis=1, kind="stable")
             positions = positions[:, : counts.max()].astype(np.int32)
-            values, ids = predict({**batch, "masked_lm_positions": positions})
-            for row in zip(values.numpy(), ids.numpy(), counts, strict=True):
-                yield self._read_words(*row)
+            batch = {**batch, "masked_lm_positions": positions}
+            size = max(1, MASKS // counts.max())
+            for start in range(0, len(counts), size):
+                part = slice(start, start + size)
+                values, ids = predict({n: x[part] for n, x in batch.items()})
+                yield from map(
+                    self._read_words, values.numpy(), ids.numpy(), counts[part]
+                )
 
-        return self._compute(rows, compute, "filling in", MASKED_BATCH_SIZE)
+        return self._compute(rows, compute, "filling in")
 
     def classify(self, texts, pairs=None):
         """Classes with their probabilities, the likeliest first: a dictionary
@@ -160,13 +176,16 @@ class TextModel:
         results = self._compute_pairs(texts, pairs, predict, "scoring")
         return [float(row[0]) for row in results]
 
-    def answer(self, question: str, passage: str, **kwargs):
-        """Answers a question from a passage of any length.
+    def answer(self, questions, passages, **kwargs):
+        """Answers questions, each from its passage of any length: an
+        AnswerText each.
 
         Args:
             **kwargs: see `answering.answer`.
         """
         self._check_head(heads.BertSpan, "answer questions")
+        if isinstance(questions, str | bytes):
+            return self.answer([questions], [passages], **kwargs)[0]
         predict = self._function("model")(self.model)
 
         def compute(rows):
@@ -176,8 +195,8 @@ class TextModel:
 
         kwargs.setdefault("allow_no_answer", self.allows_no_answer)
         return answering.answer(
-            question,
-            passage,
+            questions,
+            passages,
             self.tokenizer,
             compute,
             self.max_seq_length,
@@ -220,7 +239,7 @@ class TextModel:
                 "pooled" for the pooler's output (of the last layer).
             layer: int. From 0, or from the end from -1.
         """
-        _check_choice("pooling", pooling, ("mean", "cls", "pooled"))
+        _check_choice("pooling", pooling, POOLINGS)
         count = self.model.config.num_hidden_layers
         if not -count <= layer < count:
             raise ValueError(
@@ -230,21 +249,22 @@ class TextModel:
         if isinstance(texts, str | bytes):
             pairs = pairs and [pairs]
             return self.vectors([texts], pairs, pooling, layer)[0]
+        return self.all_vectors(texts, pairs, layer)[POOLINGS.index(pooling)]
 
-        @self._function("vectors", pooling, layer)
+    def all_vectors(self, texts, pairs=None, layer=-1) -> np.ndarray:
+        """What `vectors` gives, with each of POOLINGS: [3, texts, D]."""
+
+        @self._function("vectors", layer)
         def predict(batch):
             outputs = self.bert(batch)
-            if pooling == "pooled":
-                return outputs["pooled_output"]
             x = outputs["all_encoder_layers"][layer]
-            if pooling == "cls":
-                return x[:, 0]
             weights = tf.cast(batch["input_mask"], x.dtype)[:, :, None]
-            return tf.reduce_sum(x * weights, 1) / tf.reduce_sum(weights, 1)
+            mean = tf.reduce_sum(x * weights, 1) / tf.reduce_sum(weights, 1)
+            return tf.stack([mean, x[:, 0], outputs["pooled_output"]], axis=1)
 
         results = self._compute_pairs(texts, pairs, predict, "encoding")
-        size = self.model.config.hidden_size
-        return np.array(results, np.float32).reshape(-1, size)
+        shape = (-1, len(POOLINGS), self.model.config.hidden_size)
+        return np.array(results, np.float32).reshape(shape).swapaxes(0, 1)
 
     def similarities(self, texts, others=None, **kwargs) -> np.ndarray:
         """Cosines of the vectors of texts and others, or among the texts.
@@ -282,14 +302,18 @@ class TextModel:
         )
         return self._compute(rows, lambda batch: predict(batch).numpy(), what)
 
-    def _compute(
-        self, rows, compute: Callable, what: str, batch_size: int = BATCH_SIZE
-    ) -> list:
-        def run(report=None):
+    def _compute(self, rows, compute: Callable, what: str) -> list:
+        def run(show=None):
+            def report(count):
+                if show is not None:
+                    show(count)
+                if self.on_batch is not None:
+                    self.on_batch()
+
             return compute_by_length(
                 rows,
                 compute,
-                batch_size=batch_size,
+                batch_size=BATCH_SIZE,
                 max_length=self.max_seq_length,
                 report=report,
             )

@@ -16,10 +16,10 @@ import tensorflow as tf
 from absl import logging
 
 from keras_bert_ref import files
+from keras_bert_ref.checkpoints.pretrained import RECORD_FILE
 from keras_bert_ref.commands import Options
 from keras_bert_ref.version import __version__
 
-RECORD_FILE = "run.json"
 VOCAB_FILE = "vocab.txt"
 CPU_FILE = "/proc/cpuinfo"
 

@@ -49,6 +49,7 @@ class Server:
                 "--name=demo",
                 f"--port={self.port}",
                 f"--max_body_bytes={LIMIT}",
+                "--max_texts=200",
                 f"--body_timeout={BODY_SECONDS}",
                 *flags,
             ],
@@ -162,6 +163,7 @@ def test_status_metadata_health_metrics_page(server):
             "no signature 'other'",
         ),
         ({"instances": [pair("a" * LIMIT)]}, 413, f"may have {LIMIT} bytes"),
+        ({"instances": [pair()] * 201}, 413, "may have 200 texts or pairs"),
     ],
 )
 def test_bad_requests(server, query, code, message):
@@ -196,6 +198,34 @@ def test_slow_client(server):
     assert server.get("/healthz")[0] == 200
 
 
+@pytest.mark.parametrize("sent", [b"", b"POST / HTTP/1.1\r\nHost: x"])
+def test_silent_client(server, sent):
+    """A connection without a request is closed, and needs no 408."""
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
+        client.sendall(sent)
+        client.settimeout(60)
+        assert client.recv(1 << 16) == b""
+
+
+def test_client_that_leaves(server, capfd):
+    before = count(server, 'bert_requests_total{code="400"}')
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
+        head = f"POST {PREDICT} HTTP/1.1\r\nHost: x\r\nContent-Length: 9"
+        client.sendall(f"{head}\r\n\r\n".encode())
+    wait_until(
+        lambda: count(server, 'bert_requests_total{code="400"}') > before
+    )
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def wait_until(holds):
+    for _ in range(600):
+        if holds():
+            return
+        time.sleep(0.1)
+    raise AssertionError("in vain")
+
+
 def test_body_without_a_length(server):
     """A limit on what comes, not on what is announced."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port)
@@ -212,7 +242,7 @@ def test_many_clients(server):
     """64 at once: each gets its own answer, in fewer batches."""
     texts = [f"{'a b ' * (i % 7)}{i}" for i in range(256)]
     alone = [server.post({"instances": [pair(t)]})[1] for t in texts[:64]]
-    before = count_batches(server)
+    before = count(server, "bert_batches_total")
     with concurrent.futures.ThreadPoolExecutor(64) as clients:
         answers = list(
             clients.map(lambda t: server.post({"instances": [pair(t)]}), texts)
@@ -221,14 +251,13 @@ def test_many_clients(server):
     for (_, found), expected in zip(answers, alone, strict=False):
         (a,), (b,) = found["predictions"], expected["predictions"]
         assert a["probabilities"] == pytest.approx(b["probabilities"], abs=1e-5)
-    assert count_batches(server) - before < len(texts)
+    assert count(server, "bert_batches_total") - before < len(texts)
 
 
-def count_batches(server):
+def count(server, name):
     lines = server.get("/metrics")[1].splitlines()
-    return int(
-        next(x for x in lines if x.startswith("bert_batches")).split()[1]
-    )
+    found = [line.split()[1] for line in lines if line.startswith(name)]
+    return int(found[0]) if found else 0
 
 
 def test_other_models(models):
@@ -253,8 +282,13 @@ def test_questions(models):
     server = Server(models["questions"])
     try:
         passage = " ".join(f"word {i}" for i in range(300))
-        status, content = server.post({"instances": [pair("a b", passage)]})
-        assert content["predictions"][0]["answer"] in passage
+        rows = [pair("a b", passage), pair("a b", passage[:99])]
+        status, content = server.post({"instances": rows})
+        model = open_model(models["questions"])
+        for row, found in zip(rows, content["predictions"], strict=True):
+            expected = model.answer(row["text_a"], row["text_b"])
+            assert found["answer"] == expected.text
+            assert found["answer"] in row["text_b"]
         status, content = server.post({"instances": [pair(" ", passage)]})
         assert (status, "question has no words" in str(content)) == (400, True)
     finally:

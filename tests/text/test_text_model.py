@@ -20,7 +20,8 @@ from keras_bert_ref import (
     open_model,
     save_checkpoint,
 )
-from keras_bert_ref.checkpoints import conversion
+from keras_bert_ref.checkpoints import conversion, huggingface
+from keras_bert_ref.checkpoints.pretrained import Pretrained
 from keras_bert_ref.sentence_pairs import encode_pair
 
 TEXTS = ["a b, c!", "", "one two three four five six", "[CLS] x", b"\xffa"]
@@ -97,6 +98,15 @@ def test_fill_mask(pretrained):
     assert pretrained.fill_mask([]) == []
 
 
+def test_many_masks_are_filled_in_parts(pretrained, monkeypatch):
+    texts = ["[MASK] a " * n for n in (3, 1, 2, 5, 1)]
+    whole = pretrained.fill_mask(texts, top_k=1)
+    monkeypatch.setattr("keras_bert_ref.text.text_model.MASKS", 4)
+    for a, b in zip(whole, pretrained.fill_mask(texts, top_k=1), strict=True):
+        values = [word.probability for (word,) in b]
+        assert values == pytest.approx([w.probability for (w,) in a], 1e-4)
+
+
 def test_masks_that_cannot_be_filled(pretrained, tokenizer):
     with pytest.raises(ValueError, match=r"needs a \[MASK\].* 'none' has none"):
         pretrained.fill_mask("none")
@@ -150,6 +160,24 @@ def test_answer(tokenizer):
         model.answer(" ", passage)
     with pytest.raises(ValueError, match="passage has no words"):
         model.answer("two", "\x00")
+
+
+def test_many_answers(tokenizer):
+    """As one by one; each from its own passage."""
+    model = make(BertSpan, tokenizer)
+    questions = ["two three", "one", b"four?"]
+    passages = ["one two three. " * 9, "four five", "six one"]
+    answers = model.answer(questions, passages, allow_no_answer=True)
+    for question, passage, found in zip(
+        questions, passages, answers, strict=True
+    ):
+        one = model.answer(question, passage, allow_no_answer=True)
+        assert (found.text, len(found.nbest)) == (one.text, len(one.nbest))
+        values = [found.probability, found.null_odds]
+        assert values == pytest.approx([one.probability, one.null_odds], 1e-3)
+        assert found.text in passage
+    with pytest.raises(ValueError, match="there are 3 questions and 1 passag"):
+        model.answer(questions, passages[:1])
 
 
 def test_tag(tokenizer):
@@ -246,7 +274,71 @@ def test_open_other_formats(pretrained, folder, golden_dir, tmp_path):
         open_model(tmp_path / "bert-base-uncased")
 
 
+@pytest.mark.parametrize(
+    ("head", "architecture"),
+    [
+        (BertClassifier, "BertForSequenceClassification"),
+        (BertTagger, "BertForTokenClassification"),
+    ],
+)
+def test_labels_of_a_huggingface_folder(
+    head, architecture, tokenizer, golden_dir, tmp_path
+):
+    """They are read, and go along in conversions, both ways."""
+    made = Pretrained.of(make(head, tokenizer, num_labels=3).model)
+    made.vocabulary = (golden_dir / "vocab.txt").read_bytes()
+    hf, tf1, again = (tmp_path / name for name in ("hf", "tf1", "again"))
+    huggingface.write(str(hf), made)
+    config = json.loads((hf / "config.json").read_text())
+    assert config["id2label"] == {str(i): f"LABEL_{i}" for i in range(3)}
+    config["architectures"] = [architecture]
+    (hf / "config.json").write_text(json.dumps(config))
+    assert open_model(hf).labels == ["0", "1", "2"]
+    config["id2label"] = {"2": "c", "0": "a", "1": "b"}
+    (hf / "config.json").write_text(json.dumps(config))
+    conversion.convert(str(hf), str(tf1))
+    conversion.convert(str(tf1), str(again), "huggingface")
+    for path in (hf, tf1, again):
+        opened = open_model(path)
+        assert opened.labels == ["a", "b", "c"]
+        assert type(opened.model) is head
+    written = json.loads((again / "config.json").read_text())
+    for name in ("architectures", "id2label"):
+        assert written[name] == config[name]
+
+
+@pytest.mark.parametrize(
+    "names", [{"0": "a", "1": "a"}, {"0": "a"}, {"1": "a", "2": "b"}, ["a"]]
+)
+def test_bad_labels_of_a_huggingface_folder(names, tokenizer, tmp_path):
+    model = make(BertClassifier, tokenizer, num_labels=2).model
+    huggingface.write(str(tmp_path), Pretrained.of(model))
+    path = tmp_path / "config.json"
+    config = {**json.loads(path.read_text()), "id2label": names}
+    path.write_text(json.dumps(config))
+    with pytest.raises(ValueError, match="each of 2 classes a name .*config"):
+        open_model(tmp_path)
+    config["id2label"] = None
+    config["problem_type"] = "multi_label_classification"
+    path.write_text(json.dumps(config))
+    with pytest.raises(ValueError, match="one class, but .*take the sigmoid"):
+        open_model(tmp_path)
+
+
+def test_open_a_model_with_a_bilstm(tokenizer, golden_dir, tmp_path):
+    model = make(BertClassifier, tokenizer, num_labels=2, bilstm_units=12).model
+    source = Pretrained.of(model)
+    source.vocabulary = (golden_dir / "vocab.txt").read_bytes()
+    conversion.write_tf1(str(tmp_path), source)
+    batch = {"input_ids": np.array([[1, 2]])}
+    np.testing.assert_array_equal(
+        open_model(tmp_path).model(batch), model(batch)
+    )
+
+
 def test_labels_and_lengths_must_fit(tokenizer):
+    with pytest.raises(ValueError, match="Labels must differ, got a, a;"):
+        make(BertClassifier, tokenizer, ["a", "a"], num_labels=2)
     with pytest.raises(ValueError, match="has 2 outputs, but there are 1 lab"):
         make(BertClassifier, tokenizer, ["one"], num_labels=2)
     model = make(BertModel, tokenizer)
