@@ -4,9 +4,7 @@ import json
 import os
 import re
 
-import tensorflow as tf
-
-from keras_bert_ref import files
+from keras_bert_ref import commands, files
 from keras_bert_ref.config import find_model
 
 PREFIX = "bert_model.ckpt"
@@ -40,6 +38,9 @@ def check(folder: str, name: str) -> None:
 
 
 def _check_variables(prefix: str, name: str, config: dict) -> None:
+    with commands.quiet_start():  # only now: a list of models needs none of it
+        import tensorflow as tf
+
     try:
         variables = dict(tf.train.list_variables(prefix))
         tf.train.load_variable(prefix, EMBEDDINGS)

@@ -64,7 +64,7 @@ def compare(
     tolerance: float | None = None,
 ) -> dict[str, dict]:
     """For each metric: what was published, ours, the difference, its error
-    and a verdict.
+    with both parts, and a verdict.
 
     Args:
         ours: metric -> its value with each seed, in percent.
@@ -79,32 +79,42 @@ def compare(
         mean = statistics.mean(values)
         spread = statistics.stdev(values) if values[1:] else None
         difference = mean - nearest(value, mean)
-        if tolerance is not None:
-            error, verdict = None, "equal"
-            if abs(difference) > tolerance:
-                verdict = "different"
-        else:
-            factor = math.sqrt(1 / published_seeds + 1 / len(values))
-            seeds = (spread or 0.0) * factor
-            accuracy = ours.get("accuracy")
-            accuracy = statistics.mean(accuracy) if accuracy else None
-            examples = (
-                sampling_error(metric, mean, size, accuracy) if size else 0.0
-            )
-            error = math.hypot(seeds, examples)
-            verdict = "agrees"
-            if abs(difference) > NUM_ERRORS * error:
-                verdict = "above" if difference > 0 else "below"
-        compared[metric] = {
+        cell = {
             "published": value,
             "values": list(values),
             "mean": mean,
             "spread": spread,
             "difference": difference,
-            "error": error,
-            "verdict": verdict,
+            "seed_error": None,
+            "sampling_error": None,
         }
+        if tolerance is None:
+            if spread is not None:
+                factor = math.sqrt(1 / published_seeds + 1 / len(values))
+                cell["seed_error"] = spread * factor
+            if size:
+                accuracy = ours.get("accuracy")
+                accuracy = statistics.mean(accuracy) if accuracy else None
+                cell["sampling_error"] = sampling_error(
+                    metric, mean, size, accuracy
+                )
+        parts = [cell["seed_error"], cell["sampling_error"]]
+        cell["error"] = math.hypot(*(part or 0.0 for part in parts)) or None
+        cell["verdict"] = _judge(difference, cell["error"], tolerance)
+        compared[metric] = cell
     return compared
+
+
+def _judge(
+    difference: float, error: float | None, tolerance: float | None
+) -> str:
+    if tolerance is not None:
+        return "equal" if abs(difference) <= tolerance else "different"
+    if error is None:  # one training, on examples that nobody counted
+        return "no verdict"
+    if abs(difference) <= NUM_ERRORS * error:
+        return "agrees"
+    return "above" if difference > 0 else "below"
 
 
 def nearest(value: Value, ours: float) -> float:
