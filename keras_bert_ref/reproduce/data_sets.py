@@ -89,14 +89,14 @@ def wrong_sizes(row: Row, catalogue: Catalogue, data_dir: str) -> list[str]:
     if row.is_check or tfds_folder(row, data_dir):
         return []
     return [
-        f"{row.data} has {count:,} examples in {path}, not the "
+        f"{row.data} has {found:,} examples in {path}, not the "
         f"{published[split]:,} of the published {split} set"
-        for split, path, count in _count(row, data_dir)
-        if published.get(split, count) != count
+        for split, path, found in count(row, data_dir)
+        if published.get(split, found) != found
     ]
 
 
-def _count(row: Row, data_dir: str) -> Iterator[tuple[str, str, int]]:
+def count(row: Row, data_dir: str) -> Iterator[tuple[str, str, int]]:
     """The examples of the training set and the dev set: sentences, pairs,
     questions; of CoNLL-2003 entities."""
     folder = os.path.join(data_dir, folder_of(row))

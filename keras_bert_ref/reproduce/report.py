@@ -50,6 +50,7 @@ ABOUT_CHOICE = (
     "dev scores with it are a little too good. Fresh seeds take away the luck "
     "of the best seed, but not that of the best setting."
 )
+ABOUT = (ABOUT_ERRORS, ABOUT_SPLITS, ABOUT_CHOICE)
 
 
 def format_number(value: float, digits: int = 2) -> str:

@@ -10,6 +10,8 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
+from absl import logging
+
 from keras_bert_ref import files
 from keras_bert_ref.reproduce.catalogue import RUNNERS
 
@@ -111,13 +113,21 @@ def hold_lock(folder: str) -> Iterator:
     """Keeps others out of a folder; commands that still run hold it, too."""
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, LOCK_FILE), "w") as file:
-        end = time.monotonic() + LOCK_SECONDS
+        start, is_waiting = time.monotonic(), False
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if time.monotonic() > end:
+                if not is_waiting:
+                    is_waiting = True
+                    logging.info(
+                        "Another process is at work in %s, or still ending; "
+                        "waiting for %g s.",
+                        folder,
+                        LOCK_SECONDS,
+                    )
+                if time.monotonic() > start + LOCK_SECONDS:
                     raise ValueError(
                         f"Another process is at work in {folder}; wait for "
                         "it, end it, or use another --output_dir."

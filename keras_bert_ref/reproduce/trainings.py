@@ -24,7 +24,7 @@ def collect(row: Row, planned: Sequence[Step], lock) -> dict:
         results = []
     else:
         results = trials.read_results(last.folder)
-        best = _choose_best(row, results)
+        best = choose_best(row, results)
         made, counted = _describe_trials(row, results, best), best
         if row.seeds:
             fresh = plans.plan_fresh_seeds(row, last, _setting(best[0]))
@@ -44,7 +44,7 @@ def collect(row: Row, planned: Sequence[Step], lock) -> dict:
     }
 
 
-def _choose_best(row: Row, results: Sequence[dict]) -> list[dict]:
+def choose_best(row: Row, results: Sequence[dict]) -> list[dict]:
     """The best training on dev; or, where a mean over seeds was published,
     all trainings of the setting with the best mean."""
     ranking = _ranking(row)
