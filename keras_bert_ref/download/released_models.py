@@ -27,6 +27,8 @@ def check(folder: str, name: str) -> None:
     for key, value in expected.items():
         if found.get(key, value) != value:
             _refuse(name, f"its config has {key}={found[key]}, not {value}")
+    if lacking := sorted(expected.keys() - found.keys()):
+        _refuse(name, f"its config lacks {', '.join(lacking)}")
     text = files.read(folder, "vocab.txt").decode("utf-8")
     count = len(text.rstrip("\n").split("\n"))
     if count != expected["vocab_size"]:

@@ -48,7 +48,7 @@ def format_list(rows: Sequence[Row], lacking: dict) -> str:
         title = title or ["Can be made here"]
         parts.append("\n".join([*title, *groups[reasons]]))
     count = len(groups.get((), ()))
-    parts.append(f"{len(rows)} published results; {count} can be made here.")
+    parts.append(f"{count} of {len(rows)} published results can be made here.")
     return "\n\n".join(parts)
 
 

@@ -36,14 +36,13 @@ METRICS = {
 ABOUT_ERRORS = (
     "Shares and correlations are in percent. ± is the standard deviation over "
     "our seeds. The error of a difference joins the spread of our seeds and "
-    "the sampling error of our split: with other seeds, and as many other "
-    "examples, the difference would change by about so much. Up to twice its "
-    "error it agrees. What is equal was computed, without chance."
+    "the sampling errors of the splits: with other seeds, and as many other "
+    "examples, the difference would change by about so much. A difference of "
+    "up to twice its error agrees. What is equal was computed, without chance."
 )
 ABOUT_SPLITS = (
-    "dev against test: the labels of the published test set are not public, "
-    "so our score on dev stands beside a score on test, which has other "
-    "examples."
+    "dev against test: our score is one on dev, the published one is one on "
+    "test, which has other examples."
 )
 ABOUT_CHOICE = (
     "Where several settings were tried, the best one on dev was chosen, and "
@@ -203,17 +202,17 @@ def _describe_setting(result: dict) -> str:
 
 
 def _describe_error(cell: dict) -> str:
-    parts = {
-        "seeds": cell["seed_error"],
-        "examples of the split": cell["sampling_error"],
+    names = {
+        "seeds": "seeds",
+        "examples": "the examples of our split",
+        "published examples": "those of the published split",
     }
     known = [
-        f"{format_number(value)} from {name}"
-        for name, value in parts.items()
-        if value is not None
+        f"{format_number(value)} from {names[name]}"
+        for name, value in cell["errors"].items()
     ]
-    text = f"{format_number(cell['error'])}: {' and '.join(known)}"
-    if cell["seed_error"] is None:
+    text = f"{format_number(cell['error'])}: {', '.join(known)}"
+    if "seeds" not in cell["errors"]:
         text += "; one training does not tell the spread of seeds"
     return text
 

@@ -60,10 +60,12 @@ def _compare_split(
     if row.runner != "run_classifier":
         # Elsewhere an F1 is not one of classes that have an accuracy.
         values = {m: v for m, v in values.items() if m in row.values[theirs]}
+    sizes = catalogue.sizes.get(row.data, {})
     return verdict.compare(
         row.values[theirs],
         values,
-        size=catalogue.sizes.get(row.data, {}).get(split),
+        size=sizes.get(split),
+        published_size=sizes.get(theirs) if theirs != split else None,
         published_seeds=row.published_seeds,
         tolerance=row.tolerance,
     )

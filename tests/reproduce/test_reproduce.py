@@ -167,7 +167,7 @@ def test_report(folder, made):
     )
     text = (folder / "out" / "report.md").read_text()
     assert "(dev against test)" in text and "| chosen |" in text
-    for sentence in (*report.ABOUT, "from seeds and", "for 4 trainings"):
+    for sentence in (*report.ABOUT, "from seeds, ", "for 4 trainings"):
         assert sentence in text
     # Said before training, and kept.
     assert "dev.tsv, not the 408 of the published dev set" in text
@@ -192,14 +192,14 @@ def test_dry_run_and_list(folder, capsys):
     run.main(make_options(folder), [])
     shown = capsys.readouterr().out
     assert "Can be made here\n    toy/mrpc/tiny" in shown
-    assert "2 published results; 1 can be made here." in shown
+    assert "1 of 2 published results can be made here." in shown
     assert "squad/dev-v1.1.json" in shown
 
 
 def test_list_of_all(tmp_path, capsys):
     run.main(make_options(tmp_path, catalogue=None, list=True), [])
     shown = capsys.readouterr().out
-    assert "204 published results; 0 can be made here." in shown
+    assert "0 of 204 published results can be made here." in shown
     assert (
         "the model 2018_10_18/uncased_L-12_H-768_A-12 (python -m "
         "keras_bert_ref.download 2018_10_18/uncased_L-12_H-768_A-12)" in shown
@@ -218,7 +218,7 @@ def test_what_can_be_made_from_real_data(shared_dir, tmp_path, capsys):
         wheels_dir=str(wheels),
     )
     run.main(options, [])
-    assert "; 10 can be made here." in capsys.readouterr().out
+    assert "10 of 204 published" in capsys.readouterr().out
     run.main(options, ["predictions/*", "bleurt/tiny"])
     text = (tmp_path / "out" / "report.md").read_text()
     assert text.count("\n## ") == 3
@@ -416,10 +416,17 @@ def test_verdicts():
 
 
 def test_parts_of_an_error():
-    ours = {"accuracy": [82.0, 84.0]}
-    cell = verdict.compare({"accuracy": 83.0}, ours, size=872)["accuracy"]
-    assert round(cell["sampling_error"], 2) == 1.27
-    assert cell["seed_error"] == pytest.approx(2**0.5 * 1.5**0.5)
+    """On RTE: our dev set has 277 examples, the published test set 3,000."""
+    ours = {"accuracy": [56.0, 58.0]}
+    sizes = {"size": 277, "published_size": 3000}
+    cell = verdict.compare({"accuracy": 57.2}, ours, **sizes)["accuracy"]
+    errors = {name: round(error, 2) for name, error in cell["errors"].items()}
+    seeds = round((2 * 1.5) ** 0.5, 2)
+    assert errors == {
+        "seeds": seeds,
+        "examples": 2.97,
+        "published examples": 0.9,
+    }
     assert cell["error"] ** 2 == pytest.approx(
-        cell["sampling_error"] ** 2 + cell["seed_error"] ** 2
+        sum(error**2 for error in cell["errors"].values())
     )
