@@ -87,7 +87,7 @@ def run(
     """
     define()
     if HELP_WORDS & set(sys.argv[1:]):
-        show_help(description)
+        show(help_text(program_name(), description))
         sys.exit()
     FLAGS.set_gnu_getopt(True)
     app.run(
@@ -96,9 +96,10 @@ def run(
     )
 
 
-def show_help(description: str) -> None:
+def show(text: str) -> None:
+    """Prints what may be longer than one wants to read."""
     try:
-        print(help_text(program_name(), description), flush=True)
+        print(text, flush=True)
     except BrokenPipeError:  # `--help | head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

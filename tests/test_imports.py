@@ -200,6 +200,9 @@ def test_no_utils():
         ("import keras_bert_ref", {"numpy", "tensorflow"}),
         ("from keras_bert_ref import FullTokenizer", {"tensorflow"}),
         ("from keras_bert_ref import precision", {"tensorflow"}),
+        # For --list, and for the wait while a command trains.
+        ("import keras_bert_ref.reproduce.run", {"tensorflow", "keras"}),
+        ("import keras_bert_ref.download.run", {"tensorflow", "keras"}),
         (
             "from keras_bert_ref import BertModel",
             {"keras_hub", "tensorflow_text", "tensorflow_datasets"},

@@ -6,11 +6,10 @@ import os
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 
-import tensorflow as tf
 from absl import logging
 
+from keras_bert_ref import files
 from keras_bert_ref.classifier.tasks import Column, Split, Task
-from keras_bert_ref.files import parse_json
 from keras_bert_ref.text_files import decode
 
 
@@ -38,7 +37,7 @@ def read_examples(task: Task, split: Split, data_dir: str):
     is optional and there is no file, returns None.
     """
     path = os.path.join(data_dir, split.file)
-    if split.is_optional and not tf.io.gfile.exists(path):
+    if split.is_optional and not files.exists(path):
         return None
     dummy = 0.0 if task.is_regression else task.labels[0]
     examples = []
@@ -92,12 +91,12 @@ def _read_rows(
     path: str, split: Split, skips_short_rows: bool
 ) -> Iterator[tuple[int, dict[Column, str]]]:
     """Yields each row's number, from 0, and its columns that are wanted."""
-    if not tf.io.gfile.exists(path):
+    if not files.exists(path):
         raise ValueError(
             f"There is no file {path}; --data_dir must be the folder with "
             f"the task's {split.file}."
         )
-    with tf.io.gfile.GFile(path, "rb") as file:
+    with files.open_file(path, "rb") as file:
         lines = file.read().removeprefix(b"\xef\xbb\xbf").split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -127,7 +126,7 @@ def _read_rows(
 def _read_json_rows(path, split: Split, lines) -> Iterator:
     for number, line in enumerate(lines):
         where = f"line {number + 1} of {path}"
-        row = parse_json(line, where)
+        row = files.parse_json(line, where)
         if not isinstance(row, dict) or any(
             column not in row for column in split.columns
         ):

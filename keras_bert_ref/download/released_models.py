@@ -4,9 +4,7 @@ import json
 import os
 import re
 
-import tensorflow as tf
-
-from keras_bert_ref import files
+from keras_bert_ref import commands, files
 from keras_bert_ref.config import find_model
 
 PREFIX = "bert_model.ckpt"
@@ -29,6 +27,8 @@ def check(folder: str, name: str) -> None:
     for key, value in expected.items():
         if found.get(key, value) != value:
             _refuse(name, f"its config has {key}={found[key]}, not {value}")
+    if lacking := sorted(expected.keys() - found.keys()):
+        _refuse(name, f"its config lacks {', '.join(lacking)}")
     text = files.read(folder, "vocab.txt").decode("utf-8")
     count = len(text.rstrip("\n").split("\n"))
     if count != expected["vocab_size"]:
@@ -40,6 +40,9 @@ def check(folder: str, name: str) -> None:
 
 
 def _check_variables(prefix: str, name: str, config: dict) -> None:
+    with commands.quiet_start():  # only now: a list of models needs none of it
+        import tensorflow as tf
+
     try:
         variables = dict(tf.train.list_variables(prefix))
         tf.train.load_variable(prefix, EMBEDDINGS)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from absl import logging
 
-from keras_bert_ref import files
+from keras_bert_ref import commands, files
 from keras_bert_ref.commands import Options
 from keras_bert_ref.download import archives, released_models, releases
 from keras_bert_ref.download.transfer import fetch
@@ -17,8 +17,11 @@ MIRROR_VARIABLE = "BERT_MIRROR"
 
 def main(options: Options, words: Sequence[str] = ()) -> None:
     if not words:
-        for item in releases.ITEMS:
-            print(f"{item.name:44} {item.address or 'TensorFlow Datasets'}")
+        lines = [
+            f"{item.name:44} {item.address or 'TensorFlow Datasets'}"
+            for item in releases.ITEMS
+        ]
+        commands.show("\n".join(lines))
         return
     for item in releases.find(words):
         if item.kind == "tfds":  # knows what is there already

@@ -8,9 +8,9 @@ from keras_bert_ref import files
 from keras_bert_ref.checkpoints import conversion, tf1
 from keras_bert_ref.classifier import metrics
 from keras_bert_ref.modeling import BertModel
-from keras_bert_ref.reproduce import steps
+from keras_bert_ref.reproduce import data_sets, steps
 from keras_bert_ref.reproduce.catalogue import Row
-from keras_bert_ref.reproduce.materials import Materials, find_predictions
+from keras_bert_ref.reproduce.materials import Materials
 from keras_bert_ref.sentence_pairs import encode_pair
 from keras_bert_ref.squad import metrics as squad_metrics
 from keras_bert_ref.tokenization import FullTokenizer
@@ -26,7 +26,8 @@ def squad_predictions(
     version = row.data.removeprefix("SQuAD v")
     squad = os.path.join(materials.data_dir, "squad")
     articles = files.read_json(squad, f"dev-v{version}.json")["data"]
-    predictions = files.read_json(find_predictions(materials.data_dir, row))
+    published = data_sets.predictions(row, materials.data_dir)
+    predictions = files.read_json(published)
     if version.startswith("1"):
         return squad_metrics.evaluate_v1(articles, predictions)
     return squad_metrics.evaluate_v2(articles, predictions)
@@ -89,10 +90,3 @@ def minilm_stsb(
         "pearson": 100 * metrics.pearson(scores, cosines),
         "spearman": 100 * metrics.spearman(scores, cosines),
     }
-
-
-CHECKS = {
-    "bleurt_scores": bleurt_scores,
-    "minilm_stsb": minilm_stsb,
-    "squad_predictions": squad_predictions,
-}

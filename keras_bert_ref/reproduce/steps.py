@@ -3,24 +3,20 @@
 import contextlib
 import dataclasses
 import fcntl
-import importlib.util
 import os
+import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from keras_bert_ref import files
-from keras_bert_ref.reproduce.catalogue import Row
+from absl import logging
 
-# The module with the flags of each command.
-RUNNERS = {
-    "extract_features": "features.flags",
-    "run_classifier": "classifier.flags",
-    "run_multiple_choice": "choice.flags",
-    "run_ner": "ner.flags",
-    "run_squad": "squad.flags",
-}
+from keras_bert_ref import files
+from keras_bert_ref.reproduce.catalogue import RUNNERS
+
+# They have flags for the files they write.
+WITHOUT_OUTPUT_DIR = ("create_pretraining_data", "extract_features")
 DONE_FILE = "step.json"
 LOG_FILE = "log.txt"
 LOCK_FILE = ".lock"
@@ -45,30 +41,24 @@ class Step:
 
     Attributes:
         runner: its name, without .py.
-        words: its flags, but for the output.
-        folder: its output_dir, where its log goes, too.
+        words: its flags, but for --output_dir.
+        folder: where its log goes.
+        output_dir: by default the same folder.
     """
 
     runner: str
     words: Sequence[str]
     folder: str
+    output_dir: str = ""
 
     def command_line(self) -> str:
-        return " ".join([f"python {self.runner}.py", *self.all_words()])
+        """As one would type it."""
+        return f"python {self.runner}.py {shlex.join(self.all_words())}"
 
     def all_words(self) -> list[str]:
-        if self.runner == "extract_features":
+        if self.runner in WITHOUT_OUTPUT_DIR:
             return list(self.words)
-        return [*self.words, f"--output_dir={self.folder}"]
-
-
-def has_runner(row: Row) -> bool:
-    """Whether there is a command of this name."""
-    module = f"keras_bert_ref.{RUNNERS[row.runner]}"
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
+        return [*self.words, f"--output_dir={self.output_dir or self.folder}"]
 
 
 def run_step(step: Step, lock_file) -> None:
@@ -123,13 +113,21 @@ def hold_lock(folder: str) -> Iterator:
     """Keeps others out of a folder; commands that still run hold it, too."""
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, LOCK_FILE), "w") as file:
-        end = time.monotonic() + LOCK_SECONDS
+        start, is_waiting = time.monotonic(), False
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if time.monotonic() > end:
+                if not is_waiting:
+                    is_waiting = True
+                    logging.info(
+                        "Another process is at work in %s, or still ending; "
+                        "waiting for %g s.",
+                        folder,
+                        LOCK_SECONDS,
+                    )
+                if time.monotonic() > start + LOCK_SECONDS:
                     raise ValueError(
                         f"Another process is at work in {folder}; wait for "
                         "it, end it, or use another --output_dir."

@@ -4,7 +4,8 @@ Two kinds of chance are joined. Seeds: the published value is one training
 (or the mean of m), ours the mean of n, so with a standard deviation s over
 seeds their difference has s * sqrt(1/m + 1/n). Examples: a score on a split
 of N examples would be another on N others. For an accuracy p that is
-sqrt(p * (1 - p) / N); see `sampling_error` for the other metrics.
+sqrt(p * (1 - p) / N); see `sampling_error` for the other metrics. Where the
+published score is one on another split, that split adds its own.
 """
 
 import math
@@ -60,15 +61,17 @@ def compare(
     ours: Mapping[str, Sequence[float]],
     *,
     size: int | None,
+    published_size: int | None = None,
     published_seeds: int = 1,
     tolerance: float | None = None,
 ) -> dict[str, dict]:
     """For each metric: what was published, ours, the difference, its error
-    and a verdict.
+    with its parts, and a verdict.
 
     Args:
         ours: metric -> its value with each seed, in percent.
         size: examples of our split, if known.
+        published_size: of the published split, if that is another.
         tolerance: a difference up to this is none, and nothing is chance.
     """
     compared = {}
@@ -79,32 +82,50 @@ def compare(
         mean = statistics.mean(values)
         spread = statistics.stdev(values) if values[1:] else None
         difference = mean - nearest(value, mean)
-        if tolerance is not None:
-            error, verdict = None, "equal"
-            if abs(difference) > tolerance:
-                verdict = "different"
-        else:
-            factor = math.sqrt(1 / published_seeds + 1 / len(values))
-            seeds = (spread or 0.0) * factor
-            accuracy = ours.get("accuracy")
-            accuracy = statistics.mean(accuracy) if accuracy else None
-            examples = (
-                sampling_error(metric, mean, size, accuracy) if size else 0.0
-            )
-            error = math.hypot(seeds, examples)
-            verdict = "agrees"
-            if abs(difference) > NUM_ERRORS * error:
-                verdict = "above" if difference > 0 else "below"
-        compared[metric] = {
+        cell = {
             "published": value,
             "values": list(values),
             "mean": mean,
             "spread": spread,
             "difference": difference,
-            "error": error,
-            "verdict": verdict,
+            "errors": {},
         }
+        if tolerance is None:
+            errors = cell["errors"]
+            if spread is not None:
+                factor = math.sqrt(1 / published_seeds + 1 / len(values))
+                errors["seeds"] = spread * factor
+            if size:
+                accuracy = _mean(ours, "accuracy")
+                errors["examples"] = sampling_error(
+                    metric, mean, size, accuracy
+                )
+            if published_size:
+                accuracy = published.get("accuracy")
+                errors["published examples"] = sampling_error(
+                    metric, nearest(value, mean), published_size, accuracy
+                )
+        cell["error"] = math.hypot(*cell["errors"].values()) or None
+        cell["verdict"] = _judge(difference, cell["error"], tolerance)
+        compared[metric] = cell
     return compared
+
+
+def _mean(ours: Mapping[str, Sequence[float]], metric: str) -> float | None:
+    values = ours.get(metric)
+    return statistics.mean(values) if values else None
+
+
+def _judge(
+    difference: float, error: float | None, tolerance: float | None
+) -> str:
+    if tolerance is not None:
+        return "equal" if abs(difference) <= tolerance else "different"
+    if error is None:  # one training, on examples that nobody counted
+        return "no verdict"
+    if abs(difference) <= NUM_ERRORS * error:
+        return "agrees"
+    return "above" if difference > 0 else "below"
 
 
 def nearest(value: Value, ours: float) -> float:

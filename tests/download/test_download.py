@@ -311,6 +311,7 @@ def test_models(server, tmp_path, tiny, monkeypatch, top, mirror):
     [
         ({"vocab": b"a\nb\n"}, "its vocab.txt has 2 lines, not 30522"),
         ({"vocab": None}, "it has no vocab.txt"),
+        ({"bert_config": b"{}"}, "its config lacks "),
         ({"bert_config": b'{"hidden_size": 5}'}, "hidden_size=5, not 128"),
         ({"bert_model": b"x"}, "its checkpoint cannot be read"),
     ],

@@ -211,9 +211,9 @@ def test_flagfiles(run):
 
 
 def test_masking_flagfiles():
-    """The rows of table 8 besides 80/10/10, each named by its shares."""
+    """The rows of table 8, each named by its shares."""
     paths = sorted((runners.ROOT / "configs/runs").glob("masking_*.flags"))
-    assert len(paths) == 5
+    assert len(paths) == 6
     with runners.load_runner("create_pretraining_data"):
         for path in paths:
             required = ["input_file", "output_file", "vocab_file"]

@@ -1,16 +1,23 @@
 """Every published number, each pinned; every flagfile parses."""
 
+import pathlib
 import re
+import shlex
 
 import pytest
 
 from helpers import runners
 from keras_bert_ref import commands
+from keras_bert_ref.choice.tasks import PUBLISHED
 from keras_bert_ref.classifier import published
 from keras_bert_ref.classifier.tasks import get_task
+from keras_bert_ref.commands import Options
 from keras_bert_ref.config import find_model, find_run
-from keras_bert_ref.reproduce.catalogue import read_catalogue
-from keras_bert_ref.reproduce.trainings import has_flagfile
+from keras_bert_ref.ner import published as ner_published
+from keras_bert_ref.reproduce import checks, run
+from keras_bert_ref.reproduce.catalogue import CHECKS, RUNNERS, read_catalogue
+from keras_bert_ref.squad.published import published_scores as squad_published
+from keras_bert_ref.training import trials
 
 CATALOGUE = read_catalogue()
 ROWS = {row.name: row for row in CATALOGUE.rows}
@@ -211,59 +218,191 @@ def test_scores_that_run_classifier_shows():
     assert compared == len(in_tables) == 18 + 4 * 13
 
 
-def test_headers_of_flagfiles():
-    """They name the published values, and the model."""
-    for row in ROWS.values():
-        own = {"table1", "table2", "table3", "table4", "table7", "miniatures"}
-        is_own = row.table in own or row.name.startswith(
-            ("readme/mrpc", "readme/squad", "readme/wwm_mnli/uncased_wwm")
+def test_scores_that_other_commands_show():
+    def shown(row_name, split="dev"):
+        values = ROWS[row_name].values.get(split, {})
+        return next(iter(values.values()), None)
+
+    names = {"exact_match": "exact match", "exact": "exact match", "f1": "F1"}
+    compared = 0
+    for table, is_v2 in (("table2", False), ("table3", True)):
+        for size in ("base", "large"):
+            row = ROWS.get(f"{table}/{size}")
+            for metric, value in row.values["dev"].items() if row else ():
+                scores = squad_published(is_v2, names[metric])
+                assert scores[f"dev: {size.capitalize()}"] == value
+                compared += 1
+    assert compared == 6
+    for metric, split in (("f1", "dev"), ("test f1", "test")):
+        assert ner_published.published_scores(metric) == {
+            f"{split}: {size.capitalize()}": shown(f"table7/{size}", split)
+            for size in ("large", "base")
+        }
+    for features, value in ner_published.FEATURES.items():
+        name = features.replace("concat_", "concatenated_")
+        assert shown(f"table7/features_{name}") == value
+    assert PUBLISHED["swag"] == {
+        f"{split}: {size.capitalize()}": shown(f"table4/{size}", split)
+        for size, split in (
+            ("base", "dev"),
+            ("large", "dev"),
+            ("large", "test"),
         )
-        for name in filter(has_flagfile, row.flagfiles if is_own else ()):
-            with open(find_run(name), encoding="utf-8") as file:
-                text = re.sub(r"\s+#?\s*", " ", file.read())
-            assert row.model.split("/")[-1] in text, row.name
-            for values in row.values.values():
-                for value in values.values():
-                    ends = value if isinstance(value, list) else [value]
-                    for end in ends:
-                        assert re.search(rf"\b{end:g}(\.0)?\b", text), row.name
+    }
 
 
-PATHS = {
-    "run_classifier": ["--data_dir=x"],
-    "run_multiple_choice": ["--data_dir=x"],
-    "run_ner": ["--data_dir=x"],
-    "run_squad": ["--train_file=x", "--predict_file=x"],
+FLAGFILES = sorted(pathlib.Path(find_run("ner_base")).parent.glob("*.flags"))
+# Numbers of headers besides those of rows: of a single run; NVIDIA's.
+OTHER_NUMBERS = {
+    "glue_mrpc_readme": {84.55},
+    "xnli_zh_chinese_base": {77.4},
+    "pretraining_lamb_large_phase1": {1.67, 90.9},
+    "pretraining_lamb_large_phase2": {1.67, 90.9},
 }
-MODEL = [
-    *("--vocab_file=x", "--bert_config_file=x", "--init_checkpoint=x"),
-    "--output_dir=x",
-]
+WITHOUT_NUMBERS = {
+    "pretraining_base_phase1",
+    "pretraining_base_phase2",
+    "pretraining_large_phase1",
+    "pretraining_large_phase2",
+    "squad_triviaqa_large",  # comes before another
+    "wikipedia_sections",  # ours
+}
 
 
-@pytest.mark.parametrize("runner", PATHS)
-def test_flagfiles_pass_the_checks_of_their_runner(runner):
-    rows = [r for r in ROWS.values() if r.runner == runner and r.flagfiles]
-    assert rows
+def numbers_of(row) -> set[float]:
+    found = set()
+    for values in row.values.values():
+        for value in values.values():
+            found.update(value if isinstance(value, list) else [value])
+    return found
+
+
+@pytest.mark.parametrize("path", FLAGFILES, ids=lambda path: path.stem)
+def test_header_of_a_flagfile(path):
+    """Every published number in it is that of a row that uses the flagfile,
+    and the numbers of the table it is made for are all there."""
+    lines = [x for x in path.read_text().split("\n") if x.startswith("#")]
+    text = re.sub(r"\s+#?\s*", " ", "\n".join(lines))
+    match = re.search(r"Published: (.*?)\.? (Not run here|Then as)", text)
+    numbers = re.findall(r"\b\d+\.\d+\b", match[1] if match else "")
+    if path.stem in WITHOUT_NUMBERS:
+        assert not numbers
+        return
+    users = [row for row in ROWS.values() if path.stem in row.flagfiles]
+    if path.stem.startswith("masking_"):
+        users += [r for r in ROWS.values() if r.line == "80_10_10"]
+    known = set().union(
+        OTHER_NUMBERS.get(path.stem, ()), *map(numbers_of, users)
+    )
+    assert {float(number) for number in numbers} <= known
+    if "_lamb_" in path.stem:
+        return
+    table = re.search(r"table \d|README", text)[0]
+    own = [r for r in users if table in r.source and is_own(r, path)]
+    assert own
+    for row in own:
+        for number in numbers_of(row):
+            assert re.search(rf"\b{number:g}(\.0)?\b", match[1]), row.name
+        if not row.pretrains:
+            assert row.model.split("/")[-1] in text, row.name
+
+
+def is_own(row, path) -> bool:
+    """Whether a flagfile is made for this row, not just used by it."""
+    if path.stem.startswith(("masking_", "pretraining_")):
+        return not row.line.endswith("bilstm")
+    if path.stem == "xnli_en_multilingual":
+        return row.line == "en"
+    others = "readme/(wwm_.*(original|/cased.*)|xnli.*train.*|xnli.*lingual)"
+    return row.flagfiles[-1] == path.stem and not (
+        row.table == "tiny" or re.fullmatch(others, row.name)
+    )
+
+
+def plan_all(tmp_path):
+    """Each row with its commands, as --dry_run prints them."""
+    options = Options(
+        {
+            "catalogue": None,
+            "data_dir": str(tmp_path / "some data"),
+            "models_dir": str(tmp_path / "models"),
+            "wheels_dir": str(tmp_path / "wheels"),
+            "output_dir": str(tmp_path / "out"),
+            "more_flags": [],
+        }
+    )
+    materials = run.make_materials(options)
+    for row in ROWS.values():
+        text = run.format_commands(row, materials, options, lacks=())
+        lines = [x for x in text.split("\n") if x and not x.startswith("#")]
+        yield row, [shlex.split(line.replace("<best>", "8")) for line in lines]
+    assert not list(tmp_path.iterdir()), "nothing is made"
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory):
+    return list(plan_all(tmp_path_factory.mktemp("planned")))
+
+
+@pytest.mark.parametrize("runner", sorted(set(RUNNERS) - {"extract_features"}))
+def test_commands_pass_the_checks_of_their_runner(planned, runner):
+    count = 0
     with runners.load_runner(runner) as command:
-        for row in rows:
-            for name in filter(has_flagfile, row.flagfiles):
-                runners.parse(
-                    f"--flagfile={find_run(name)}",
-                    *(*PATHS[runner], *MODEL, *row.flags),
-                )
+        for row, lines in planned:
+            for _, script, *words in lines:
+                if script != f"{runner}.py":
+                    continue
+                runners.parse(*commands._find_flagfiles(words))
                 options = commands.read_options()
-                command.flags.check(options)
-                assert options.do_train, row.name
+                getattr(command.flags, "check", lambda options: None)(options)
                 if runner == "run_classifier":
                     task = get_task(options.task_name, options.xnli_language)
                     assert task.name == row.data, row.name
+                    trials.plan_from_options(options)
+                count += 1
+    assert count
+
+
+def test_commands_are_in_order(planned):
+    """Text, two phases, fine-tuning; each takes what the one before left."""
+    for row, lines in planned:
+        scripts = [script for _, script, *_ in lines]
+        flags = [dict(w[2:].partition("=")[::2] for w in x[2:]) for x in lines]
+        if row.pretrains:
+            phases = sum("_phase" in name for name in row.flagfiles)
+            texts = phases + (row.runner == "run_pretraining")
+            assert scripts == [
+                *["create_pretraining_data.py"] * texts,
+                *["run_pretraining.py"] * phases,
+                f"{row.runner}.py",
+            ]
+            made = [x["output_file"].split("@")[0] for x in flags[:texts]]
+            read = [x.get("input_file", "")[:-1] for x in flags[texts:]]
+            assert made == read[:texts], row.name
+            at = f"/model.ckpt-{row.at_step}" if row.at_step else ""
+            trained = flags[-2]["output_dir"] + at
+            assert flags[-1]["init_checkpoint"] == trained
+        elif row.name.endswith("ensemble"):
+            *_, last = flags
+            folders = [x["output_dir"] for x in flags[-8:-1]]
+            assert last["ensemble_checkpoints"].split(",") == folders
+            assert len({x["seed"] for x in flags[-8:-1]}) == 7
+        elif row.flagfiles[1:]:
+            first, second = flags
+            assert second["init_checkpoint"] == first["output_dir"]
+        else:
+            assert len(lines) == len(row.flagfiles) + bool(row.seeds)
 
 
 def test_rows_without_a_run_say_why():
+    without = [r for r in ROWS.values() if not r.flagfiles and not r.is_check]
+    assert len(without) == 2 + 2 * 4 + 6 + 1
+    for row in without:
+        assert row.note and not row.runner, row.name
     for row in ROWS.values():
-        is_check = row.tolerance is not None
-        assert row.flagfiles or row.note or is_check, row.name
+        assert row.is_check == (row.tolerance is not None), row.name
+    for name in CHECKS:
+        assert callable(getattr(checks, name))
 
 
 def test_models_are_released_ones():

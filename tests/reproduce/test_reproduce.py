@@ -14,7 +14,15 @@ from keras_bert_ref import heads
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.commands import Options
 from keras_bert_ref.config import find_model
-from keras_bert_ref.reproduce import report, run, trainings, verdict
+from keras_bert_ref.reproduce import (
+    availability,
+    data_sets,
+    report,
+    results,
+    run,
+    trainings,
+    verdict,
+)
 from keras_bert_ref.reproduce.catalogue import Catalogue, Row, read_catalogue
 
 TOY = {
@@ -116,7 +124,9 @@ def made(folder):
     before = result_lines(grid)
     assert len(before) == 1 and not (row_dir / "result.json").exists()
     # Its command ends, too: the lock is free again.
-    run.main(make_options(folder), ["*"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run.steps, "LOCK_SECONDS", 300.0)
+        run.main(make_options(folder), ["*"])
     return before[0], row_dir
 
 
@@ -136,7 +146,7 @@ def test_resumes_after_a_kill(folder, made, capsys):
     times = [path.stat().st_mtime for path in row_dir.rglob("*")]
     run.main(make_options(folder), ["toy/mrpc/tiny"])
     assert times == [path.stat().st_mtime for path in row_dir.rglob("*")]
-    assert "toy/mrpc/tiny, f1: " in capsys.readouterr().out
+    assert "toy/mrpc/tiny, F1: " in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -145,17 +155,22 @@ def test_report(folder, made):
     _, row_dir = made
     result = json.loads((row_dir / "result.json").read_text())
     seeds = result_lines(row_dir / "toy_seeds")
-    for metric, cell in result["metrics"].items():
+    catalogue = read_catalogue(str(folder / "catalogue.json"))
+    (read,) = results.read_all(catalogue, str(folder / "out")).values()
+    assert list(read["metrics"]) == ["f1", "accuracy"]
+    for metric, cell in read["metrics"].items():
         values = [100 * r["metrics"][f"eval_{metric}"] for r in seeds]
-        assert cell["values"] == values
+        assert cell["values"] == values == result["values"][metric]
         assert cell["difference"] == sum(values) / 2 - cell["published"]
     assert result["how"] == (
         "2 fresh seeds of the best setting, chosen on dev from 2 trainings"
     )
     text = (folder / "out" / "report.md").read_text()
-    assert "(dev against test)" in text
+    assert "(dev against test)" in text and "| chosen |" in text
+    for sentence in (*report.ABOUT, "from seeds, ", "for 4 trainings"):
+        assert sentence in text
     # Said before training, and kept.
-    assert "has 5 examples in dev.tsv, not the 408" in text
+    assert "dev.tsv, not the 408 of the published dev set" in text
     assert "examples/s" in text and "tensorflow 2." in text
     assert "--num_trials=2" in text
     with browser.start() as visit:
@@ -171,18 +186,20 @@ def test_dry_run_and_list(folder, capsys):
     run.main(make_options(folder, dry_run=True), ["toy/m*"])
     shown = capsys.readouterr().out
     assert "python run_classifier.py --flagfile=" in shown
-    assert "--train_batch_size=<best>" in shown
+    assert "'--train_batch_size=<best>'" in shown
+    run.main(make_options(folder, dry_run=True), ["toy/squad"])
+    assert "# Lacks " in capsys.readouterr().out
     run.main(make_options(folder), [])
     shown = capsys.readouterr().out
-    assert "Can be made here:\n  toy/mrpc/tiny" in shown
-    assert "2 published results; 1 can be made here." in shown
+    assert "Can be made here\n    toy/mrpc/tiny" in shown
+    assert "1 of 2 published results can be made here." in shown
     assert "squad/dev-v1.1.json" in shown
 
 
 def test_list_of_all(tmp_path, capsys):
     run.main(make_options(tmp_path, catalogue=None, list=True), [])
     shown = capsys.readouterr().out
-    assert "204 published results; 0 can be made here." in shown
+    assert "0 of 204 published results can be made here." in shown
     assert (
         "the model 2018_10_18/uncased_L-12_H-768_A-12 (python -m "
         "keras_bert_ref.download 2018_10_18/uncased_L-12_H-768_A-12)" in shown
@@ -201,7 +218,7 @@ def test_what_can_be_made_from_real_data(shared_dir, tmp_path, capsys):
         wheels_dir=str(wheels),
     )
     run.main(options, [])
-    assert "; 10 can be made here." in capsys.readouterr().out
+    assert "10 of 204 published" in capsys.readouterr().out
     run.main(options, ["predictions/*", "bleurt/tiny"])
     text = (tmp_path / "out" / "report.md").read_text()
     assert text.count("\n## ") == 3
@@ -212,11 +229,11 @@ def test_dev_and_test_are_compared_with_their_own():
     catalogue = read_catalogue()
     (row,) = catalogue.find(["table7/base"])
     values = {"f1": [96.0], "test_f1": [92.0], "accuracy": [99.9]}
-    compared = run.compare(row, catalogue, values, "dev", "dev")
+    compared = results.compare(row, catalogue, values, "dev", "dev")
     assert compared["f1"]["published"] == 96.4
     assert compared["test f1"]["published"] == 92.4
     result = {"name": row.name, "split": "dev", "published_split": "dev"}
-    rows = report.rows_of({**result, "metrics": compared, "how": "how"})
+    rows = report.rows_of({**result, "metrics": compared, "row": row})
     shown = [(published, ours) for _, _, published, ours, *_ in rows]
     assert shown == [
         ("96.4 (dev)", "96.00 (dev)"),
@@ -239,18 +256,93 @@ def test_model_of_another_architecture(folder, tmp_path):
         config = {**json.load(file), "num_hidden_layers": 3}
     (model / "bert_config.json").write_text(json.dumps(config))
     row = Row(**{**TOY, "model": name, "flagfiles": ("glue_mrpc_base",)})
-    options = make_options(folder, models_dir=str(tmp_path))
+    options = make_options(
+        folder, models_dir=str(tmp_path), output_dir=str(tmp_path / "out")
+    )
     materials = run.make_materials(options)
     with pytest.raises(ValueError, match="num_hidden_layers=2, but .* says 3"):
         run.check(row, materials, Catalogue([row], {}), options)
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[]", "holds a JSON list"),
+        ('{"rows": []}', "is no catalogue of results .*sizes"),
+        ('{"sizes": {}, "rows": [{"nme": 1}]}', "is no catalogue .*nme"),
+        (
+            json.dumps({"sizes": {}, "rows": [{**TOY, "runner": "run_x"}]}),
+            "runner='run_x', but it must be one of .*run_classifier",
+        ),
+    ],
+)
+def test_other_catalogues(tmp_path, content, message):
+    path = tmp_path / "catalogue.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=message):
+        read_catalogue(str(path))
+
+
+def test_sizes_of_real_data(shared_dir):
+    """What is whole beside the checkout has as many examples as the catalogue
+    says; of SQuAD that are the dev sets."""
+    catalogue, data_dir = read_catalogue(), str(shared_dir / "data")
+    whole = {r.data: r for r in catalogue.rows if r.table in ("tiny", "table7")}
+    assert len(whole) == 7
+    for row in whole.values():
+        assert data_sets.wrong_sizes(row, catalogue, data_dir) == []
+    for name, (_, dev) in data_sets.SQUAD_FILES.items():
+        articles = json.loads((shared_dir / "data" / dev).read_text())["data"]
+        assert (
+            data_sets.count_questions(articles)
+            == (catalogue.sizes[name]["dev"])
+        )
+
+
+def test_sizes_of_other_data(tmp_path):
+    (tmp_path / "squad").mkdir()
+    question = {"id": "1", "question": "Who?", "answers": []}
+    paragraphs = [{"context": "Jim.", "qas": [question] * 3}]
+    content = {"data": [{"title": "", "paragraphs": paragraphs}]}
+    catalogue = read_catalogue()
+    (row,) = catalogue.find(["table2/base"])
+    for path in data_sets.files_of(row, str(tmp_path)):
+        pathlib.Path(path).write_text(json.dumps(content))
+    train, dev = data_sets.wrong_sizes(row, catalogue, str(tmp_path))
+    assert "3 examples in " in train and "not the 87,599 of the" in train
+    assert "not the 10,570 of the published dev set" in dev
+
+
 def test_full_disk(folder, monkeypatch):
     free = type("Usage", (), {"free": 1000})
-    monkeypatch.setattr(trainings.shutil, "disk_usage", lambda path: free)
+    monkeypatch.setattr(availability.shutil, "disk_usage", lambda path: free)
     options = make_options(folder, output_dir=str(folder / "full"))
     with pytest.raises(ValueError, match="GB for checkpoints in .* are free"):
         run.main(options, ["toy/mrpc/tiny"])
+
+
+def test_means_where_means_were_published():
+    """Of table 7: the setting with the best mean, not the best seed."""
+    (row,) = read_catalogue().find(["table7/base"])
+    scores = {2e-5: [0.95, 0.95], 3e-5: [0.90, 0.97], 5e-5: [0.96, None]}
+    finished = [
+        {
+            "flags": {
+                "train_batch_size": 16,
+                "learning_rate": rate,
+                "num_train_epochs": 4.0,
+            },
+            "metrics": {"eval_f1": f1},
+            "seconds": 1.0,
+        }
+        for rate, values in scores.items()
+        for f1 in values
+    ]
+    best = trainings.choose_best(row, finished)
+    assert [r["metrics"]["eval_f1"] for r in best] == [0.95, 0.95]
+    single = Row(**{**TOY, "runner": "run_ner", "values": row.values})
+    (best,) = trainings.choose_best(single, finished)
+    assert best["metrics"]["eval_f1"] == 0.97
 
 
 def test_two_at_once(folder, monkeypatch):
@@ -319,3 +411,22 @@ def test_verdicts():
     assert word([84.0, 88.0], 80.0) == "below"
     assert word(83.2, 83.2000001, tolerance=1e-6) == "equal"
     assert word(83.2, 83.3, tolerance=1e-6) == "different"
+    assert word(83.2, 83.3, size=None) == "no verdict"
+    assert word(83.2, 83.3, 83.5, size=None) == "agrees"
+
+
+def test_parts_of_an_error():
+    """On RTE: our dev set has 277 examples, the published test set 3,000."""
+    ours = {"accuracy": [56.0, 58.0]}
+    sizes = {"size": 277, "published_size": 3000}
+    cell = verdict.compare({"accuracy": 57.2}, ours, **sizes)["accuracy"]
+    errors = {name: round(error, 2) for name, error in cell["errors"].items()}
+    seeds = round((2 * 1.5) ** 0.5, 2)
+    assert errors == {
+        "seeds": seeds,
+        "examples": 2.97,
+        "published examples": 0.9,
+    }
+    assert cell["error"] ** 2 == pytest.approx(
+        sum(error**2 for error in cell["errors"].values())
+    )
