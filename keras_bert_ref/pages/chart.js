@@ -44,9 +44,12 @@ views.chart = function (root, data) {
     make("button", {onclick: () => zoomTo(whole)}, "All"));
   root.classList.add("chart");
   root.append(make("h3", {dir: "auto"}, data.title), controls, svg, values);
-  new ResizeObserver(() => {
+  new ResizeObserver(fit).observe(svg);
+  fit();
+
+  function fit() {
     if (svg.clientWidth !== width) { width = svg.clientWidth; draw(); }
-  }).observe(svg);
+  }
 
   // A place on the screen for a value, and back.
   function toX(x) {

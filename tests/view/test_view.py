@@ -172,8 +172,12 @@ def test_every_control(visit, path, width):
                 select.select_option(index=i)
         page.locator("input[type=checkbox]").check()
         page.locator("input[type=checkbox]").uncheck()
-        for button in page.locator("button:not([disabled])").all():
-            button.click()
+        buttons = page.locator("button:not([disabled])")
+        if width == min(browser.WIDTHS):  # where they may hide each other
+            for button in buttons.all():
+                button.click()
+        else:
+            buttons.evaluate_all("all => all.forEach(one => one.click())")
         assert browser.overflow(page) <= 0
 
 
@@ -249,11 +253,11 @@ def test_a_model_of_bases_size(visit, tmp_path, tokenizer):
         intermediate_size=64,
         max_position_embeddings=64,
     )
-    model = heads.BertPretraining(config)
+    model = heads.BertClassifier(config, num_labels=2)
     seen = observe.observe(model, tokenizer, "tom " * 62, name="base")
     path = tmp_path / "view.html"
     run.make_page([seen], "tom").write(str(path))
-    assert path.stat().st_size < 6e6
+    assert path.stat().st_size < 5.5e6  # and half of it for half the tokens
     expected = attention_of(model, seen, tokenizer)[11, 0, 1, 2]
     with visit(path) as page:
         page.locator("select[data-name=layer]").select_option("12")
