@@ -32,16 +32,16 @@ from keras_bert_ref import FullTokenizer
 from keras_bert_ref.tokenization import BasicTokenizer
 
 ROOT = pathlib.Path(__file__).parent.parent
-LENGTH, PREDICTIONS, BATCH_SIZE = 64, 10, 128
+LENGTH, PREDICTIONS, BATCH_SIZE = 64, 10, 96
 VOCAB_REVIEWS = 40_000  # enough to learn a vocabulary from
 DEV_REVIEWS = 2_000  # to choose settings on
-FINE_TUNING_STEPS = 900  # whatever the number of reviews
+FINE_TUNING_STEPS = 600  # whatever the number of reviews
 RATES = "3e-4,1e-3"  # learning rates to choose from
 REGULARIZATIONS = (0.03, 0.1, 0.3, 1.0)
 CONFIG = {
     "hidden_act": "gelu",
     "hidden_size": 128,
-    "initializer_range": 0.02,
+    "initializer_range": 0.05,  # for a short training
     "intermediate_size": 512,
     "max_position_embeddings": LENGTH,
     "num_attention_heads": 2,
@@ -115,6 +115,7 @@ class Nsmc(Stages):
     def run_all(self) -> None:
         self.run("data", self.prepare)
         self.run("vocabulary", self.learn_vocabulary)
+        self.run("configs", self.write_configs)
         for part, copies in (("train", 5), ("dev", 1)):
             self.run(
                 f"records {part}",
@@ -170,12 +171,17 @@ class Nsmc(Stages):
             f"--output_file={self.vocab}",
         )
         size = len(FullTokenizer(str(self.vocab), do_lower_case=False).vocab)
-        for rate, path in self.configs.items():
-            config = {**CONFIG, "vocab_size": size}
-            config["hidden_dropout_prob"] = rate
-            config["attention_probs_dropout_prob"] = rate
-            path.write_text(json.dumps(config))
         return {"pieces": size}
+
+    def write_configs(self) -> None:
+        for rate, path in self.configs.items():
+            config = {
+                **CONFIG,
+                "vocab_size": self.results["vocabulary"]["pieces"],
+                "hidden_dropout_prob": rate,
+                "attention_probs_dropout_prob": rate,
+            }
+            path.write_text(json.dumps(config))
 
     def make_records(self, part: str, copies: int) -> None:
         self.command(
@@ -378,7 +384,7 @@ def main() -> None:
     parser.add_argument("--report", help="the page to write")
     parser.add_argument("--nothing", action="store_true", help="run nothing")
     parser.add_argument("--stop_after", help="the last result to make")
-    parser.add_argument("--steps", type=int, default=8000)
+    parser.add_argument("--steps", type=int, default=6000)
     parser.add_argument(
         "--train_reviews", type=int, nargs="+", default=[2000, 10000]
     )
