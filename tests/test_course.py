@@ -60,6 +60,21 @@ def test_notebooks_are_made_from_the_chapters(language):
         )
 
 
+def defined_names(path) -> set[str]:
+    """What a file defines: names, and methods as `Class.method`."""
+    names = set()
+    for node in ast.parse(read(path)).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = getattr(node, "targets", None) or [node.target]
+            names |= {target.id for target in targets}
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef):
+            names.add(node.name)
+            for inner in getattr(node, "body", ()):
+                if isinstance(inner, ast.FunctionDef):
+                    names.add(f"{node.name}.{inner.name}")
+    return names
+
+
 def test_names_of_the_map_from_paper_to_code():
     """Every file of docs/PAPER.md is there, and defines the names beside it."""
     package = LEARN.parent.parent / "keras_bert_ref"
@@ -70,14 +85,22 @@ def test_names_of_the_map_from_paper_to_code():
     )
     assert len(rows) >= 25
     for file, names in rows:
-        tree = ast.parse(read(package / file))
-        defined = {getattr(node, "name", None) for node in tree.body}
-        for node in tree.body:
-            if isinstance(node, ast.Assign | ast.AnnAssign):
-                targets = getattr(node, "targets", None) or [node.target]
-                defined |= {target.id for target in targets}
+        defined = defined_names(package / file)
         for name in re.findall(r"`(.+?)`", names):
             assert name in defined, f"{file} has no {name}"
+
+
+@pytest.mark.parametrize("language", build.LANGUAGES)
+def test_names_that_chapters_explain(language):
+    """`Code: [file](path) (names)`: the file defines the names."""
+    for path in build.chapters(language):
+        (line,) = re.findall(r"^(?:Code|코드): .*", read(path), re.MULTILINE)
+        links = re.findall(r"\]\((\S+\.py)\) \((.+?)\)", line)
+        assert links and len(links) == line.count(".py)"), path.name
+        for link, names in links:
+            defined = defined_names(path.parent / link)
+            for name in re.findall(r"`(.+?)`", names):
+                assert name in defined, f"{path.name}: {link} has no {name}"
 
 
 def test_korean_chapters_keep_in_step():
@@ -101,3 +124,30 @@ def test_korean_chapters_keep_in_step():
         ]
         assert levels[0] == levels[1], path.name
     assert not korean
+
+
+def test_the_korean_readme_says_what_the_english_says():
+    """The same headings, code, links and numbers of tables."""
+    root = LEARN.parent.parent
+    english, korean = (
+        build.BLOCK.sub("", read(root / name))
+        for name in ("README.md", "README.ko.md")
+    )
+    for pattern in (r"^(#+) ", r"^(\|[-:|]+\|)$"):
+        ours, theirs = (
+            re.findall(pattern, text, re.MULTILINE)
+            for text in (english, korean)
+        )
+        assert ours == theirs
+    for pattern in (r"`([^`\n]+)`", r"\]\((\S+)\)"):
+        ours, theirs = (
+            set(re.findall(pattern, text)) for text in (english, korean)
+        )
+        own = {"README.ko.md", "docs/learn/README.md"}  # of one language
+        assert not ours - theirs - own
+    rows = [
+        re.findall(r"^\|.*", text, re.MULTILINE) for text in (english, korean)
+    ]
+    for ours, theirs in zip(*rows, strict=True):
+        numbers = [re.findall(r"\d[\d,.]*\d", row) for row in (ours, theirs)]
+        assert set(numbers[0]) <= set(numbers[1]), theirs

@@ -2,6 +2,7 @@
 
     python docs/learn/build.py             # notebooks, and Korean blocks
     python docs/learn/build.py --outputs   # run them, write what they print
+                                           # and the pictures they draw
     python docs/learn/build.py --outputs --long  # minutes of training too
 
 A chapter is a Markdown file. Its blocks run in order, all chapters in one
@@ -26,6 +27,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -316,6 +318,9 @@ def write_outputs(paths: Iterable[pathlib.Path], is_long: bool) -> None:
             print(
                 f"{path.name}: {'changed' if after != before else 'as it was'}"
             )
+            for picture in re.findall(r"\]\((\w+\.png)\)", after):
+                if (folder / "course" / picture).exists():
+                    shutil.copy(folder / "course" / picture, path.parent)
 
 
 def main() -> None:

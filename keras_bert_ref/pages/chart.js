@@ -5,8 +5,10 @@
 views.chart = function (root, data) {
   const MARGIN = {top: 10, right: 12, bottom: 40, left: 58};
   const HEIGHT = 300;
+  // Evaluations have one colour in all charts, alone or beside the training.
+  const first = data.series[0]?.name === "evaluation" ? 1 : 0;
   const lines = data.series.map((series, i) => ({
-    ...series, colour: `var(--series-${i % 6})`, isShown: true,
+    ...series, colour: `var(--series-${(first + i) % 6})`, isShown: true,
   }));
   const all = lines.flatMap(line => line.points.map(point => point[0]));
   const whole = all.length ? extent(all) : [0, 1];
@@ -44,9 +46,12 @@ views.chart = function (root, data) {
     make("button", {onclick: () => zoomTo(whole)}, "All"));
   root.classList.add("chart");
   root.append(make("h3", {dir: "auto"}, data.title), controls, svg, values);
-  new ResizeObserver(() => {
+  new ResizeObserver(fit).observe(svg);
+  fit();
+
+  function fit() {
     if (svg.clientWidth !== width) { width = svg.clientWidth; draw(); }
-  }).observe(svg);
+  }
 
   // A place on the screen for a value, and back.
   function toX(x) {

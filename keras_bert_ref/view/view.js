@@ -61,7 +61,9 @@ views.bert = function (root, data) {
     const columns = make("div", {class: "columns"});
     root.append(make("section", {},
       make("h2", {}, title), make("p", {class: "note"}, note),
-      make("div", {class: "controls"}, ...controls), columns));
+      ...(controls.length
+        ? [make("div", {class: "controls"}, ...controls)] : []),
+      columns));
     for (const model of models) {
       const column = make("div", {class: "column"});
       if (models.length > 1) {
@@ -178,14 +180,12 @@ views.bert = function (root, data) {
       addChoice("Show", "filter", FILTERS),
       addChoice("As", "shape", ["matrix", "lines"]),
       addSwitch("hide [CLS] and [SEP]", "hidesSpecial"),
-    ], (column, model) => {
-      addGrid(column, model);
-      addHead(column, model);
-    });
+    ], (column, model) => column.append(make("div", {class: "pair"},
+      makeGrid(model), makeHead(model))));
   }
 
-  function addGrid(column, model) {
-    const cell = model.size + 2;
+  function makeGrid(model) {
+    const cell = model.size + 1;  // with a line between heads
     const canvas = make("canvas", {
       class: "grid", tabindex: 0, role: "img",
       "aria-label": "All heads, a row for each layer; arrow keys choose one.",
@@ -205,33 +205,36 @@ views.bert = function (root, data) {
         ArrowRight: () => set({head: clamp(state.head + 1, model.heads)}),
       }),
     });
+    const mark = make("div", {class: "mark"});
     let shown = "";
     drawers.push(() => {
-      const wanted = [state.layer, state.head, state.filter,
-        state.hidesSpecial].join();
+      const isMean = state.head < 0;
+      Object.assign(mark.style, {
+        top: `${100 * clamp(state.layer, model.layers) / model.layers}%`,
+        height: `${100 / model.layers}%`,
+        left: `${isMean ? 0 : 100 * clamp(state.head, model.heads) / model.heads}%`,
+        width: `${isMean ? 100 : 100 / model.heads}%`,
+      });
+      const wanted = [state.filter, state.hidesSpecial].join();
       if (wanted === shown) return;
       shown = wanted;
       const pairs = shownPairs(model);
       paint(canvas, model.heads * cell, model.layers * cell, (x, y) => {
-        const [head, j] = [Math.floor(x / cell), x % cell - 1];
-        const [layer, i] = [Math.floor(y / cell), y % cell - 1];
-        const isEdge = i < 0 || j < 0 || i === model.size || j === model.size;
-        if (isEdge) {
-          const isChosen = layer === state.layer &&
-            (head === state.head || state.head < 0);
-          return isChosen ? 255 : HIDDEN;
-        }
-        return pairs[i * model.size + j]
-          ? colour(weight(model, layer, head, i, j)) : HIDDEN;
+        const [head, j] = [Math.floor(x / cell), x % cell];
+        const [layer, i] = [Math.floor(y / cell), y % cell];
+        const isShown = i < model.size && j < model.size &&
+          pairs[i * model.size + j];
+        return isShown ? colour(weight(model, layer, head, i, j)) : HIDDEN;
       });
     });
-    column.append(make("div", {class: "scroll"}, canvas));
+    const place = make("div", {class: "stack"}, canvas, mark);
+    place.style.width = `${Math.min(40, 8 * model.heads)}rem`;
+    return place;
   }
 
-  function addHead(column, model) {
+  function makeHead(model) {
     const place = make("div", {class: "scroll"});
     const readout = make("p", {class: "readout", "aria-live": "polite"});
-    column.append(place, readout);
     drawers.push(() => {
       const layer = clamp(state.layer, model.layers);
       const head = Math.min(state.head, model.heads - 1);  // -1: the mean
@@ -246,6 +249,7 @@ views.bert = function (root, data) {
         `: ${model.tokens[i]} looks at ${model.tokens[j]} with weight ` +
         `${at(i, j).toFixed(3)}.`;
     });
+    return make("div", {}, place, readout);
   }
 
   function drawMatrix(model, at) {
@@ -263,7 +267,7 @@ views.bert = function (root, data) {
       (j, i) => isShown(model, i, j) ? colour(at(i, j)) : HIDDEN);
     const size = 18;
     canvas.style.width = canvas.style.height = `${model.size * size}px`;
-    const mark = make("div", {class: "mark"});
+    const mark = make("div", {class: "mark one"});
     mark.style.left = `${clamp(state.key, model.size) * size}px`;
     mark.style.top = `${clamp(state.query, model.size) * size}px`;
     canvas.addEventListener("click", event => {
@@ -341,7 +345,8 @@ views.bert = function (root, data) {
         const bars = make("div", {class: "bars"});
         const formula = make("p", {class: "formula"});
         const table = make("div", {class: "wide", tabindex: 0});
-        column.append(bars, formula, table);
+        column.append(make("div", {class: "pair"},
+          make("div", {class: "room"}, bars, formula), table));
         drawers.push(() => drawNeurons(model, bars, formula, table));
       });
   }
@@ -473,7 +478,7 @@ views.bert = function (root, data) {
         bar.style.width = `${(100 * share).toFixed(1)}%`;
         return make("tr", {}, make("td", {dir: "auto"}, label),
           make("td", {class: "number"}, share.toFixed(3)),
-          make("td", {class: "room"}, bar));
+          make("td", {class: "shares"}, bar));
       })));
   }
 
