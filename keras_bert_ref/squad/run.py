@@ -7,7 +7,7 @@ from absl import logging
 
 from keras_bert_ref import heads
 from keras_bert_ref.commands import Options
-from keras_bert_ref.squad import answers, logits, marks, metrics
+from keras_bert_ref.squad import answer_files, answers, logits, marks, metrics
 from keras_bert_ref.squad.objective import SPANS
 from keras_bert_ref.squad.preparation import prepare_questions, prepare_training
 from keras_bert_ref.squad.published import published_scores
@@ -147,7 +147,7 @@ def run_predict(
     results, chosen = score(options, articles, predictions)
     if chosen != predictions.answers:
         path = os.path.join(output_dir, "predictions.json")
-        answers.write_json(path, chosen)
+        answer_files.write_json(path, chosen)
     progress.write_results(
         os.path.join(output_dir, "eval_results.txt"),
         {"global_step": step, **results},

@@ -21,10 +21,10 @@ from helpers.squad_files import (
     open_real,
 )
 from keras_bert_ref.squad import spans as squad_spans
+from keras_bert_ref.squad.answer_files import write_json
 from keras_bert_ref.squad.answers import (
     choose_answers,
     read_span,
-    write_json,
     write_predictions,
 )
 from keras_bert_ref.squad.examples import (
