@@ -1,12 +1,12 @@
 """A sentence or a pair of them -> tokens, as the model takes them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from keras_bert_ref.tokenization import FullTokenizer
 
 MAX_SEQ_LENGTH = 128  # of batches made by hand; the commands' default too
-Texts = Sequence[str | bytes]
+Texts = Iterable[str | bytes]
 
 
 class EncodedPair(NamedTuple):
@@ -28,7 +28,7 @@ def make_batch(
     """Makes a batch of texts, or of texts and what they are paired with.
 
     Args:
-        texts: str or UTF-8 bytes, a sequence of them.
+        texts: str or UTF-8 bytes, a list of them.
         pairs: as many second texts.
         max_seq_length: int. What is too long is cut, as in the original.
         padding: "longest": as long as the longest sequence; or "max_length".
@@ -55,14 +55,9 @@ def encode_pairs(
     keep_mask: bool = False,
 ) -> list[EncodedPair]:
     """Encodes each text with its pair; refuses what is not texts."""
-    if isinstance(texts, str | bytes):
-        raise ValueError(
-            f"Texts come as a list, got one text ({texts[:40]!r}); put it "
-            "into a list of one."
-        )
-    if pairs is not None and (
-        isinstance(pairs, str | bytes) or len(texts) != len(pairs)
-    ):
+    texts = list_texts(texts)
+    pairs = [None] * len(texts) if pairs is None else list_texts(pairs)
+    if len(texts) != len(pairs):
         raise ValueError(
             f"Every text needs a text it is paired with, but there are "
             f"{len(texts)} texts and {len(pairs)} pairs."
@@ -74,8 +69,22 @@ def encode_pairs(
         )
     return [
         EncodedPair(*encode_pair(a, b, max_seq_length, tokenizer, keep_mask))
-        for a, b in zip(texts, pairs or [None] * len(texts), strict=True)
+        for a, b in zip(texts, pairs, strict=True)
     ]
+
+
+def list_texts(texts: Texts) -> list:
+    """A list of whatever holds several texts."""
+    if isinstance(texts, str | bytes):
+        raise ValueError(
+            f"Texts come as a list, got one text ({texts[:40]!r}); put it "
+            "into a list of one."
+        )
+    if isinstance(texts, Mapping) or not isinstance(texts, Iterable):
+        raise ValueError(
+            f"Texts come as a list of str, got {type(texts).__name__}."
+        )
+    return list(texts)
 
 
 def pad(encoded: Sequence[EncodedPair], length: int | None = None) -> dict:
@@ -111,5 +120,7 @@ def encode_pair(
 
 def truncate_pair(a: list[int], b: list[int], max_length: int) -> None:
     """Cuts tokens off the end of the longer until both fit; b on a tie."""
-    while len(a) + len(b) > max_length:
-        (a if len(a) > len(b) else b).pop()
+    size_a, size_b = len(a), len(b)
+    half = max_length // 2
+    del a[max(max_length - size_b, max_length - half) :]
+    del b[max(max_length - size_a, half) :]

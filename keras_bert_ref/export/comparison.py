@@ -11,6 +11,7 @@ from keras_bert_ref import files, heads
 from keras_bert_ref.export import fresh_process, graphs
 from keras_bert_ref.sentence_pairs import make_batch
 from keras_bert_ref.squad.examples import split_words
+from keras_bert_ref.text import answering
 from keras_bert_ref.text.interfaces import TEXT_A, TEXT_B, answer_rows
 from keras_bert_ref.text.text_model import TextModel
 
@@ -72,8 +73,8 @@ def _expect_spans(text_model: TextModel, rows: list[dict]) -> dict:
     limit = text_model.max_seq_length
     found = {name: [] for name in ("start_logits", "end_logits", "token_words")}
     for row in rows:
-        query = encode(row[TEXT_A])[: graphs.max_query_length(limit)]
-        room = limit - graphs.FRAME_LENGTH - len(query)
+        query = encode(row[TEXT_A])[: answering.longest_query(limit)]
+        room = limit - answering.FRAME_LENGTH - len(query)
         tokens = [
             (piece, word)
             for word in split_words(row[TEXT_B])

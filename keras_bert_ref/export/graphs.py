@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_bert_ref import heads
 from keras_bert_ref.modeling import BertModel
+from keras_bert_ref.text.answering import FRAME_LENGTH, longest_query
 from keras_bert_ref.text.graph_tokenizer import GraphTokenizer
 from keras_bert_ref.text.preprocessor import BertPreprocessor, cut
 from keras_bert_ref.text.text_model import TextModel
@@ -15,9 +16,7 @@ from keras_bert_ref.tokenization import FullTokenizer
 
 LOWEST = -1e30  # a score that none is below
 OUTSIDE = -1  # the place of a token that is not in the passage
-# As run_squad.py has them.
-MAX_QUERY_LENGTH, MAX_ANSWER_LENGTH = 64, 30
-FRAME_LENGTH = 3  # [CLS] question [SEP] passage [SEP]
+MAX_ANSWER_LENGTH = 30  # run_squad.py's
 
 
 class ServedModel(tf.Module):
@@ -116,7 +115,7 @@ class ServedModel(tf.Module):
         """
         encode = self._preprocess.graph_tokenizer.encode
         limit = self._preprocess.max_seq_length
-        query = cut(encode(text_a), max_query_length(limit))
+        query = cut(encode(text_a), longest_query(limit))
         words, starts, ends = split_with_offsets(text_b)  # [B, (W)]
         pieces = encode(words.values)  # [W, (n)]
         room = limit - FRAME_LENGTH - query.row_lengths()
@@ -213,11 +212,6 @@ def run_model(model, batch: dict) -> dict:
         names = ("sequence_output", "pooled_output")
         return {name: outputs[name] for name in names}
     return outputs if isinstance(outputs, dict) else {"logits": outputs}
-
-
-def max_query_length(max_seq_length: int) -> int:
-    """Longer questions are cut, so that a passage has room for a token."""
-    return min(MAX_QUERY_LENGTH, max_seq_length - FRAME_LENGTH - 1)
 
 
 def _compile(function, signature: dict):

@@ -3,11 +3,15 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from keras_bert_ref.sentence_pairs import list_texts
 from keras_bert_ref.squad.answers import answer_questions
 from keras_bert_ref.squad.examples import SquadExample, split_words
 from keras_bert_ref.squad.spans import RawResult
 from keras_bert_ref.squad.windows import convert_examples_to_features
 from keras_bert_ref.tokenization import FullTokenizer, convert_to_unicode
+
+MAX_QUERY_LENGTH = 64  # run_squad.py's
+FRAME_LENGTH = 3  # [CLS] question [SEP] passage [SEP]
 
 
 class AnswerText(NamedTuple):
@@ -27,6 +31,11 @@ class AnswerText(NamedTuple):
     null_odds: float | None
 
 
+def longest_query(max_seq_length: int) -> int:
+    """So that a passage has room for a token."""
+    return min(MAX_QUERY_LENGTH, max_seq_length - FRAME_LENGTH - 1)
+
+
 def answer(
     questions: Sequence[str | bytes],
     passages: Sequence[str | bytes],
@@ -39,14 +48,17 @@ def answer(
     n_best_size: int = 20,
     max_answer_length: int = 30,
     doc_stride: int = 128,
-    max_query_length: int = 64,
+    max_query_length: int | None = None,
 ) -> list[AnswerText]:
     """Reads each question's passage in windows; the rest is run_squad.py's.
 
     Args:
         compute: gives start_logits and end_logits of windows.
+        max_query_length: int. Longer questions are cut; None: as long as
+            `longest_query` says.
     """
-    if isinstance(passages, str | bytes) or len(questions) != len(passages):
+    questions, passages = map(list_texts, (questions, passages))
+    if len(questions) != len(passages):
         raise ValueError(
             f"Every question needs a passage of its own, but there are "
             f"{len(questions)} questions and {len(passages)} passages."
@@ -64,7 +76,7 @@ def answer(
         tokenizer,
         max_seq_length=max_seq_length,
         doc_stride=doc_stride,
-        max_query_length=max_query_length,
+        max_query_length=max_query_length or longest_query(max_seq_length),
         is_training=False,
         output_fn=windows.append,
         num_workers=1,

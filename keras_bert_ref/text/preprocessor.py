@@ -84,7 +84,7 @@ class BertPreprocessor(keras.layers.Layer):
             return self.pack(cut(a, limit - 2))
         b = encode(_flatten(text_b))
         size_a, size_b, room = a.row_lengths(), b.row_lengths(), limit - 3
-        # Where truncate_pair ends, which takes one token after the other.
+        # As truncate_pair.
         cut_a = tf.maximum(room - size_b, room - room // 2)
         cut_b = tf.maximum(room - size_a, room // 2)
         is_pair = size_b > 0

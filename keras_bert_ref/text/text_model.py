@@ -112,6 +112,7 @@ class TextModel:
         self._check_head(heads.BertPretraining, "fill in masks")
         if isinstance(texts, str | bytes):
             return self.fill_mask([texts], top_k)[0]
+        texts = sentence_pairs.list_texts(texts)
         rows = sentence_pairs.encode_pairs(
             self.tokenizer, texts, None, self.max_seq_length, keep_mask=True
         )
@@ -150,7 +151,7 @@ class TextModel:
                 "The model gives a score, not classes; call scores()."
             )
         if isinstance(texts, str | bytes):
-            return self.classify([texts], pairs and [pairs])[0]
+            return self.classify([texts], _list(pairs))[0]
 
         @self._function("classify")
         def predict(batch):
@@ -171,7 +172,7 @@ class TextModel:
                 "classify()."
             )
         if isinstance(texts, str | bytes):
-            return self.scores([texts], pairs and [pairs])[0]
+            return self.scores([texts], _list(pairs))[0]
         predict = self._function("model")(self.model)
         results = self._compute_pairs(texts, pairs, predict, "scoring")
         return [float(row[0]) for row in results]
@@ -213,8 +214,13 @@ class TextModel:
         if isinstance(texts, str | bytes):
             return self.tag([texts])[0]
         split = BasicTokenizer(do_lower_case=False).tokenize
-        texts = [split(t) if isinstance(t, str | bytes) else t for t in texts]
-        sentences = [Sentence(list(words), [], [], 0) for words in texts]
+        texts = [
+            split(t)
+            if isinstance(t, str | bytes)
+            else sentence_pairs.list_texts(t)
+            for t in sentence_pairs.list_texts(texts)
+        ]
+        sentences = [Sentence(words, [], [], 0) for words in texts]
         windows = make_windows(
             [sentence for sentence in sentences if sentence.words],
             self.tokenizer,
@@ -247,8 +253,7 @@ class TextModel:
                 f"{count - 1}, or from the end from -1 to {-count}."
             )
         if isinstance(texts, str | bytes):
-            pairs = pairs and [pairs]
-            return self.vectors([texts], pairs, pooling, layer)[0]
+            return self.vectors([texts], _list(pairs), pooling, layer)[0]
         return self.all_vectors(texts, pairs, layer)[POOLINGS.index(pooling)]
 
     def all_vectors(self, texts, pairs=None, layer=-1) -> np.ndarray:
@@ -280,7 +285,7 @@ class TextModel:
         """Attention of every layer and head on a text, or a text and its
         pair; on request with the queries and keys it is made of."""
         (row,) = sentence_pairs.encode_pairs(
-            self.tokenizer, [text], pair and [pair], self.max_seq_length
+            self.tokenizer, [text], _list(pair), self.max_seq_length
         )
         outputs = self.bert(
             sentence_pairs.pad([row]),
@@ -356,6 +361,11 @@ class TextModel:
                 f"To {what} takes a {head_class.__name__}, but the model is a "
                 f"{type(self.model).__name__}; open one with that head."
             )
+
+
+def _list(pair) -> list | None:
+    """The pair of the only text."""
+    return None if pair is None else [pair]
 
 
 def _check_masks(text, found: int, length: int) -> None:

@@ -176,6 +176,7 @@ def test_many_answers(tokenizer):
         values = [found.probability, found.null_odds]
         assert values == pytest.approx([one.probability, one.null_odds], 1e-3)
         assert found.text in passage
+    assert model.answer("one two " * 99, "four five").text in "four five"
     with pytest.raises(ValueError, match="there are 3 questions and 1 passag"):
         model.answer(questions, passages[:1])
 
@@ -334,6 +335,29 @@ def test_open_a_model_with_a_bilstm(tokenizer, golden_dir, tmp_path):
     np.testing.assert_array_equal(
         open_model(tmp_path).model(batch), model(batch)
     )
+
+
+@pytest.mark.parametrize("wrong", [None, 3, {"text": "a"}, [None], [3]])
+def test_what_is_no_text(wrong, tokenizer, pretrained):
+    methods = [
+        pretrained.fill_mask,
+        pretrained.vectors,
+        make(BertClassifier, tokenizer, num_labels=2).classify,
+        make(BertTagger, tokenizer, num_labels=2).tag,
+        lambda texts: make(BertSpan, tokenizer).answer(texts, texts),
+    ]
+    for method in methods:
+        with pytest.raises(ValueError, match=r"Texts? (come|must be).*, got"):
+            method(wrong)
+
+
+def test_what_holds_texts(tokenizer):
+    model = make(BertClassifier, tokenizer, num_labels=2)
+    texts, pairs = ["a b", "c"], ["d", ""]
+    expected = model.classify(texts, pairs)
+    for kind in (tuple, np.array, iter):
+        assert model.classify(kind(texts), kind(pairs)) == expected
+    assert model.classify("c", "") == pytest.approx(expected[1], abs=1e-6)
 
 
 def test_labels_and_lengths_must_fit(tokenizer):
