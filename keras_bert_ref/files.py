@@ -9,6 +9,7 @@ TensorFlow is imported for places other than disks, such as gs://, and not
 before one is used: what needs nothing else of it starts in no time.
 """
 
+import collections
 import contextlib
 import functools
 import io
@@ -277,12 +278,17 @@ def read_json_lines(path: str, keys: Sequence[str] = ()) -> list[dict]:
     return rows
 
 
-def parse_json(content: bytes, source: str) -> Any:
+def parse_json(
+    content: bytes,
+    source: str,
+    fix: str = "correct it, or copy or download it again",
+) -> Any:
     """The value of a JSON text.
 
     Args:
         content: the text, in UTF-8.
         source: where it comes from, such as a path.
+        fix: what to do if it cannot be read.
 
     Raises:
         ValueError: it is not JSON, not UTF-8, or has a key twice, of which
@@ -297,16 +303,15 @@ def parse_json(content: bytes, source: str) -> Any:
     except ValueError as error:
         reason = str(error)
     raise ValueError(
-        f"{source} is not JSON that can be read ({reason}); correct it, or "
-        "copy or download it again."
+        f"{source} is not JSON that can be read ({reason}); {fix}."
     )
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict:
     values = dict(pairs)
     if len(values) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        counts = collections.Counter(key for key, _ in pairs)
+        twice = next(key for key, count in counts.items() if count > 1)
         raise ValueError(f"the key {twice!r} is there twice")
     return values
 

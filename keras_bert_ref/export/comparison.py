@@ -108,6 +108,8 @@ def cut_words(outputs: dict, rows: list[dict]) -> dict:
 
 def run(format: str, path: str, requests: list) -> list[dict]:
     """Outputs of an export, loaded again in a process of its own."""
+    if "://" not in path:
+        path = os.path.abspath(path)  # the process works elsewhere
     with files.temporary_folder("bert_export") as folder:
         names = [os.path.join(folder, n) for n in ("requests", "answers")]
         with open(names[0], "w", encoding="utf-8") as file:

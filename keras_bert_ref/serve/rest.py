@@ -43,7 +43,7 @@ def parse(body: bytes, inputs: Sequence[str], max_texts: int) -> Query:
     Raises:
         ValueError: it is not what the format allows.
     """
-    query = files.parse_json(body, "The request")
+    query = files.parse_json(body, "The request", f"send {FORM}")
     if not isinstance(query, dict):
         raise ValueError(f"A request must be an object: {FORM}.")
     unknown = sorted(query.keys() - KEYS)

@@ -44,6 +44,7 @@ def main(options: Options, _words=()) -> None:
         http=make_protocol(options.body_timeout),
         log_level="warning",
         access_log=False,
+        ws="none",
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=math.ceil(
             options.body_timeout + options.request_timeout + GRACE

@@ -82,13 +82,13 @@ def test_offsets_are_bytes():
 
 
 @pytest.mark.slow
-def test_versions(export, folder, tmp_path, caplog):
+def test_versions(export, folder, tmp_path, monkeypatch):
     """Each export is the next version, checked in a process of its own; its
     variables are there once."""
     output = tmp_path / "served" / "name"
     (output / "7").mkdir(parents=True)
-    arguments = [f"--model={folder}", f"--output={output}"]
-    runners.run(export, *arguments)
+    monkeypatch.chdir(tmp_path)
+    runners.run(export, f"--model={folder}", "--output=served/name")
     assert sorted(p.name for p in output.iterdir()) == ["7", "8"]
     loaded = tf.saved_model.load(str(output / "8"))
     assert set(loaded.signatures) == {"serving_default", "ids"}
