@@ -8,7 +8,7 @@ from absl import logging
 
 from keras_bert_ref import files
 from keras_bert_ref.config import find_run
-from keras_bert_ref.reproduce import plans, report
+from keras_bert_ref.reproduce import facts, plans
 from keras_bert_ref.reproduce.catalogue import Row
 from keras_bert_ref.reproduce.materials import Materials
 
@@ -37,7 +37,7 @@ def format_list(rows: Sequence[Row], lacking: dict) -> str:
     groups: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
         values = "; ".join(
-            f"{split} {report.format_values(metrics)}"
+            f"{split} {facts.format_values(metrics)}"
             for split, metrics in row.values.items()
         )
         line = f"    {row.name:38} {values}"

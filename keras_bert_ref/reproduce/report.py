@@ -4,13 +4,14 @@ import collections
 import os
 import re
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from keras_bert_ref import files
-from keras_bert_ref.bars import format_duration
 from keras_bert_ref.pages.page import Page
+from keras_bert_ref.reproduce import facts
 
 TITLE = "Published results of BERT, made again"
+FLAGS_TITLE = "All flags that the last training depended on:"
 GRID_TITLE = "Settings that were tried, on dev"
 COLUMNS = (
     "result",
@@ -21,18 +22,6 @@ COLUMNS = (
     "error",
     "verdict",
 )
-# Names of metrics that are not just words.
-METRICS = {
-    "HasAns_exact": "EM, answerable",
-    "HasAns_f1": "F1, answerable",
-    "NoAns_exact": "EM, unanswerable",
-    "exact": "EM",
-    "exact_match": "EM",
-    "f1": "F1",
-    "matthews_correlation": "Matthews correlation",
-    "pearson": "Pearson correlation",
-    "spearman": "Spearman correlation",
-}
 ABOUT_ERRORS = (
     "Shares and correlations are in percent. ± is the standard deviation over "
     "our seeds. The error of a difference joins the spread of our seeds and "
@@ -52,33 +41,6 @@ ABOUT_CHOICE = (
 ABOUT = (ABOUT_ERRORS, ABOUT_SPLITS, ABOUT_CHOICE)
 
 
-def format_number(value: float, digits: int = 2) -> str:
-    """Small differences in scientific notation, scores with two digits."""
-    if value and abs(value) < 10**-digits:
-        return f"{value:.1e}"
-    return f"{value:.{digits}f}"
-
-
-def format_values(values: Mapping[str, float | list[float]]) -> str:
-    return ", ".join(
-        f"{name_metric(metric)} {_published(value)}"
-        for metric, value in values.items()
-    )
-
-
-def _published(value: float | list[float]) -> str:
-    if isinstance(value, list):
-        return " to ".join(f"{end:.8g}" for end in value)
-    return f"{value:.8g}"
-
-
-def name_metric(metric: str) -> str:
-    """As a reader knows it: f1 is F1; test f1 is F1 on test."""
-    *split, name = metric.rsplit(" ", 1)
-    shown = METRICS.get(name, name.replace("_", " "))
-    return f"{shown} on {split[0]}" if split else shown
-
-
 def rows_of(result: dict) -> list[list[str]]:
     """Lines of the table, one for each metric."""
     lines = []
@@ -86,22 +48,22 @@ def rows_of(result: dict) -> list[list[str]]:
         split = cell.get("split", result["split"])
         theirs = cell.get("split", result["published_split"])
         error = cell["error"]
-        ours = format_number(cell["mean"])
+        ours = facts.format_number(cell["mean"])
         if result["row"].is_check:  # all digits count
             ours = f"{cell['mean']:.8g}"
         if cell["spread"] is not None:
-            ours += f" ± {format_number(cell['spread'])}"
+            ours += f" ± {facts.format_number(cell['spread'])}"
         verdict = cell["verdict"]
         if split != theirs:
             verdict += f" ({split} against {theirs})"
         lines.append(
             [
                 result["name"],
-                name_metric(metric.removeprefix("test ")),
-                f"{_published(cell['published'])} ({theirs})",
+                facts.name_metric(metric.removeprefix("test ")),
+                f"{facts.format_published(cell['published'])} ({theirs})",
                 f"{ours} ({split})",
-                format_number(cell["difference"]),
-                "-" if error is None else format_number(error),
+                facts.format_number(cell["difference"]),
+                "-" if error is None else facts.format_number(error),
                 verdict,
             ]
         )
@@ -151,84 +113,21 @@ def _title(result: dict) -> str:
     verdicts = {m: cell["verdict"] for m, cell in result["metrics"].items()}
     words = list(dict.fromkeys(verdicts.values()))
     if words[1:]:
-        words = [f"{name_metric(m)} {word}" for m, word in verdicts.items()]
-    return f"{result['name']}: {', '.join(words)}"
-
-
-def _facts(result: dict) -> list[tuple[str, str]]:
-    """What one has to know of a result."""
-    row = result["row"]
-    facts = [("Source", row.source)]
-    if row.hardware:
-        facts.append(("Published with", f"{row.hardware}, {row.time}"))
-    facts.append(("How", result["how"]))
-    if "setting" in result:
-        facts.append(("Setting", _describe_setting(result)))
-    for metric, cell in result["metrics"].items():
-        name = name_metric(metric)
-        if cell["values"][1:]:
-            values = ", ".join(map(format_number, cell["values"]))
-            facts.append((f"Each seed, {name}", values))
-        if cell["error"] is not None:
-            facts.append((f"Error, {name}", _describe_error(cell)))
-    facts += [("Note", note) for note in result["notes"]]
-    facts.append(("Time", _describe_time(result)))
-    if "examples_per_second" in result:
-        rate = f"{result['examples_per_second']:,.0f} examples/s in training"
-        facts.append(("Speed", rate))
-    facts.append(("Machine", result["machine"]))
-    versions = [f"{k} {v}" for k, v in result["versions"].items()]
-    facts.append(("Versions", ", ".join(versions)))
-    return facts
-
-
-def _describe_setting(result: dict) -> str:
-    text = (
-        "batch {train_batch_size:g}, learning rate {learning_rate:g}, "
-        "{num_train_epochs:g} epochs"
-    ).format(**result["setting"])
-    scores = {
-        tuple(trial[name] for name in result["setting"]): [
-            trial["metrics"].get(f"eval_{metric}")
-            for metric in result["metrics"]
+        words = [
+            f"{facts.name_metric(m)} {word}" for m, word in verdicts.items()
         ]
-        for trial in result["grid"]
-    }
-    best = scores[tuple(result["setting"].values())]
-    ties = list(scores.values()).count(best)
-    if ties > 1:
-        text += f"; the first of {ties} that were equally good on dev"
-    return text
-
-
-def _describe_error(cell: dict) -> str:
-    names = {
-        "seeds": "seeds",
-        "examples": "the examples of our split",
-        "published examples": "those of the published split",
-    }
-    known = [
-        f"{format_number(value)} from {names[name]}"
-        for name, value in cell["errors"].items()
-    ]
-    text = f"{format_number(cell['error'])}: {', '.join(known)}"
-    if "seeds" not in cell["errors"]:
-        text += "; one training does not tell the spread of seeds"
-    return text
-
-
-def _describe_time(result: dict) -> str:
-    text = format_duration(result["seconds"])
-    count = len(result.get("grid", ()))
-    if result["row"].seeds:
-        count += result["row"].seeds
-    return f"{text} for {count} trainings" if count > 1 else text
+    return f"{result['name']}: {', '.join(words)}"
 
 
 def _grid(result: dict) -> tuple[list[str], list[list[str]]]:
     """The settings that were tried, and their scores on dev."""
     metrics = [m for m in result["metrics"] if not m.startswith("test ")]
-    head = ["batch", "learning rate", "epochs", *map(name_metric, metrics)]
+    head = [
+        "batch",
+        "learning rate",
+        "epochs",
+        *map(facts.name_metric, metrics),
+    ]
     rows = []
     for trial in result["grid"]:
         is_chosen = all(trial[k] == v for k, v in result["setting"].items())
@@ -238,7 +137,10 @@ def _grid(result: dict) -> tuple[list[str], list[list[str]]]:
                 f"{trial['train_batch_size']:g}",
                 f"{trial['learning_rate']:g}",
                 f"{trial['num_train_epochs']:g}",
-                *(format_number(100 * (score or 0.0)) for score in scores),
+                *(
+                    facts.format_number(100 * (score or 0.0))
+                    for score in scores
+                ),
                 f"{trial['seconds']:.0f}",
                 "chosen" if is_chosen else "",
             ]
@@ -253,9 +155,11 @@ def _page(results: Sequence[dict]) -> Page:
         page.add_text(paragraph)
     for result in results:
         with page.section(_title(result)):
-            page.add_table(("", ""), _facts(result))
+            page.add_table(("", ""), facts.describe(result))
             for command in result["commands"]:
                 page.add_code(_break_lines(command))
+            if "flags" in result:
+                page.add_text(FLAGS_TITLE).add_code(facts.list_flags(result))
             if len(result.get("grid", ())) > 1:
                 page.add_table(*_grid(result), caption=GRID_TITLE)
                 _add_chart(page, result)
@@ -274,7 +178,7 @@ def _add_chart(page: Page, result: dict) -> None:
         name: sorted((x, statistics.mean(ys)) for x, ys in line.items())
         for name, line in lines.items()
     }
-    name = name_metric(metric)
+    name = facts.name_metric(metric)
     page.add_chart(f"{name} on dev", series, "learning rate", name)
 
 
@@ -285,9 +189,20 @@ def _markdown(results: Sequence[dict]) -> str:
         lines += ["", paragraph]
     for result in results:
         lines += ["", f"## {_title(result)}", ""]
-        lines += [f"- {name}: {value}" for name, value in _facts(result)]
+        lines += [
+            f"- {name}: {value}" for name, value in facts.describe(result)
+        ]
         for command in result["commands"]:
             lines += ["", "```", _break_lines(command), "```"]
+        if "flags" in result:
+            lines += [
+                "",
+                FLAGS_TITLE,
+                "",
+                "```",
+                facts.list_flags(result),
+                "```",
+            ]
         if len(result.get("grid", ())) > 1:
             lines += ["", f"{GRID_TITLE}:", "", *_table(*_grid(result))]
     return "\n".join(lines) + "\n"

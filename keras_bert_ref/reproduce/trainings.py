@@ -9,7 +9,7 @@ from keras_bert_ref.classifier import predictions, tasks
 from keras_bert_ref.reproduce import plans
 from keras_bert_ref.reproduce.catalogue import Row
 from keras_bert_ref.reproduce.steps import DONE_FILE, Step, run_step
-from keras_bert_ref.training import evaluations, progress, trials
+from keras_bert_ref.training import evaluations, progress, run_record, trials
 
 
 def collect(row: Row, planned: Sequence[Step], lock) -> dict:
@@ -40,7 +40,7 @@ def collect(row: Row, planned: Sequence[Step], lock) -> dict:
         **made,
         "commands": [step.command_line() for step in planned],
         "seconds": sum(map(_seconds, planned)),
-        **_speed(planned),
+        **_last_training(planned),
     }
 
 
@@ -131,17 +131,20 @@ def _seconds(step: Step) -> float:
     return files.read_json(step.folder, DONE_FILE)["seconds"]
 
 
-def _speed(planned: Sequence[Step]) -> dict[str, float]:
-    """Training examples a second, as the last training itself measured them:
-    the median over its reports."""
+def _last_training(planned: Sequence[Step]) -> dict:
+    """Of the last training: all flags that its result depends on, and its
+    examples a second, the median over its own reports."""
     for step in reversed(planned):
-        folders = [r["run"] for r in trials.read_results(step.folder)] or [""]
-        folder = os.path.join(step.output_dir or step.folder, folders[-1])
+        runs = [r["run"] for r in trials.read_results(step.folder)] or [""]
+        folder = os.path.join(step.output_dir or step.folder, runs[-1])
         rates = [
             line["sequences_per_second"]
             for line in progress.read_metrics(folder)
             if "sequences_per_second" in line
         ]
         if rates:
-            return {"examples_per_second": statistics.median(rates)}
+            return {
+                "flags": run_record.read(folder)["flags"],
+                "examples_per_second": statistics.median(rates),
+            }
     return {}

@@ -172,7 +172,7 @@ def test_report(folder, made):
     # Said before training, and kept.
     assert "dev.tsv, not the 408 of the published dev set" in text
     assert "examples/s" in text and "tensorflow 2." in text
-    assert "--num_trials=2" in text
+    assert "--num_trials=2" in text and "\n--warmup_proportion=0.1\n" in text
     with browser.start() as visit:
         for width in browser.WIDTHS:
             with visit(folder / "out" / "report.html", width) as page:
