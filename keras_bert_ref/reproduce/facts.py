@@ -13,9 +13,9 @@ METRICS = {
     "exact": "EM",
     "exact_match": "EM",
     "f1": "F1",
-    "matthews_correlation": "Matthews correlation",
-    "pearson": "Pearson correlation",
-    "spearman": "Spearman correlation",
+    "matthews_correlation": "Matthews",
+    "pearson": "Pearson",
+    "spearman": "Spearman",
 }
 
 

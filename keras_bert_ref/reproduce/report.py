@@ -12,6 +12,7 @@ from keras_bert_ref.reproduce import facts
 
 TITLE = "Published results of BERT, made again"
 FLAGS_TITLE = "All flags that the last training depended on:"
+NO_BREAK = "\u00a0"
 GRID_TITLE = "Settings that were tried, on dev"
 COLUMNS = (
     "result",
@@ -150,7 +151,10 @@ def _grid(result: dict) -> tuple[list[str], list[list[str]]]:
 
 def _page(results: Sequence[dict]) -> Page:
     page = Page(TITLE).add_text(_count(results))
-    page.add_table(COLUMNS, [row for r in results for row in rows_of(r)])
+    rows = [row for result in results for row in rows_of(result)]
+    # One line each: the table scrolls where it is wider than the screen.
+    rows = [[cell.replace(" ", NO_BREAK) for cell in row] for row in rows]
+    page.add_table(COLUMNS, rows)
     for paragraph in _explain(results):
         page.add_text(paragraph)
     for result in results:

@@ -43,6 +43,7 @@ FLAGS = """
 --num_train_epochs=8
 --train_batch_sizes=2,3
 --save_checkpoints_steps=5
+--notrim_batches
 """
 
 
