@@ -8,6 +8,7 @@ import pytest
 
 CHROMIUM = "/usr/bin/chromium"
 WIDTHS = (380, 1600)
+TIMEOUT = 600_000  # milliseconds: a busy machine is no error
 
 
 @contextlib.contextmanager
@@ -24,13 +25,14 @@ def start() -> Iterator[Callable]:
         pytest.skip(f"needs a browser at {CHROMIUM}; try make test-pages")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox"]
+            executable_path=CHROMIUM, args=["--no-sandbox"], timeout=TIMEOUT
         )
 
         @contextlib.contextmanager
         def visit(path, width: int = 1600, **context) -> Iterator:
             viewport = {"width": width, "height": 900}
             page = browser.new_page(viewport=viewport, **context)
+            page.set_default_timeout(TIMEOUT)
             errors, requests = [], []
             page.on("pageerror", lambda error: errors.append(str(error)))
             page.on("console", lambda m: errors.append(m.text))
