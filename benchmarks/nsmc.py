@@ -31,6 +31,8 @@ from stages import Stages
 
 from keras_bert_ref import FullTokenizer
 from keras_bert_ref.tokenization import BasicTokenizer
+from keras_bert_ref.training import progress
+from keras_bert_ref.training.report import total_seconds
 
 ROOT = pathlib.Path(__file__).parent.parent
 LENGTH, PREDICTIONS, BATCH_SIZE = 64, 10, 96
@@ -308,6 +310,7 @@ class Nsmc(Stages):
             if f"pieces {count} {options.seeds - 1}" in results
         ]
         source = self.folder / "korean/nsmc"
+        lines = progress.read_metrics(str(self.folder / "pretrained"))
         return REPORT.format(
             command=self.describe_command(),
             machine=describe_machine(),
@@ -318,7 +321,7 @@ class Nsmc(Stages):
             steps=options.steps,
             batch=BATCH_SIZE,
             length=LENGTH,
-            minutes=results["pretraining"]["seconds"] / 60,
+            minutes=total_seconds(lines) / 60,
             words=results["pretraining"]["masked_lm_accuracy"],
             pieces=results["vocabulary"]["pieces"],
             vocabulary=VOCAB_REVIEWS,

@@ -230,7 +230,8 @@ def _facts(output_dir: str, record: dict) -> list[tuple[str, str]]:
     lines = progress.read_metrics(output_dir)
     if lines:
         facts.append(("Steps", f"{lines[-1]['step']:,}"))
-        facts.append(("Time of training", format_duration(_seconds(lines))))
+        time = format_duration(total_seconds(lines))
+        facts.append(("Time of training", time))
         # The first report of each start has compilation in it.
         speeds = [line[SPEED] for line in lines[1:] if SPEED in line]
         if speeds:
@@ -242,8 +243,8 @@ def _facts(output_dir: str, record: dict) -> list[tuple[str, str]]:
     return facts
 
 
-def _seconds(lines: Sequence[dict]) -> float:
-    """Of all starts together; each counts from 0."""
+def total_seconds(lines: Sequence[dict]) -> float:
+    """The time of all starts together; each counts from 0."""
     times = [line["seconds"] for line in lines]
     ends = zip(times, [*times[1:], 0.0], strict=True)
     return sum(now for now, after in ends if after < now)
