@@ -71,6 +71,10 @@ def save(
     step = int(optimizer.iterations.numpy())
     prefix = os.path.join(output_dir, f"{NAME}-{step}")
     tf1.save(model, prefix, optimizer, extra)
+    for path in files.starting_with(os.path.join(output_dir, f"{NAME}-")):
+        # TensorFlow leaves it where a run was killed.
+        if ".data-00000-of-00001.tempstate" in os.path.basename(path):
+            files.remove(path)
     kept = [p for p in _all(output_dir) if step_of(p) <= step and _is_whole(p)]
     dropped = kept[:-keep] if keep else []
     kept = kept[len(dropped) :]

@@ -252,7 +252,10 @@ SUBJECTS = (
         name="run_pretraining, two workers",
         words=("run_pretraining.py",),
         inputs=RECORDS,
-        flags=_pretraining_flags,
+        flags=lambda inputs, output: [
+            *_pretraining_flags(inputs, output),
+            "--worker_timeout=75",  # the killed one may never have come
+        ],
         compared=(f"model.ckpt-{NUM_STEPS}*", "eval_results.txt"),
         trains=True,
         num_workers=2,

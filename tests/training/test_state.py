@@ -156,6 +156,16 @@ def test_keeps_the_newest(save, tmp_path, keep, expected):
     assert len(found.all_model_checkpoint_paths) == len(expected)
 
 
+def test_what_killed_runs_left_of_checkpoints_goes(save, tmp_path):
+    left = tmp_path / "model.ckpt-0.data-00000-of-00001.tempstate123"
+    mine = tmp_path / "model.ckpt-0.notes.tempstate"
+    left.write_bytes(b"half of it")
+    mine.write_text("A file of somebody's own.")
+    save(0)
+    assert not left.exists() and mine.exists()
+    assert steps_in(tmp_path) == [0]
+
+
 def test_going_back_does_not_remove_what_was_just_saved(save, tmp_path):
     """Checkpoints of more steps, left by another run, do not count."""
     save(30), save(40)
