@@ -21,7 +21,7 @@ from keras_bert_ref.checkpoints import tf1
 DYING = str(pathlib.Path(__file__).with_name("dying.py"))
 TIMEOUT = 600.0  # a command that takes longer hangs
 END_SECONDS = 90.0  # from a signal, or the death of a worker, to the end
-LAST_SECONDS = 3.0
+LAST_PART = 0.25  # of the time a command takes
 SIGNALS = {signal.SIGTERM: 143, signal.SIGINT: 130}
 CHECKSUMMED = (".tfrecord", ".gz", ".index", ".data-00000-of-00001")
 
@@ -94,9 +94,8 @@ def send_signal(trial: Trial) -> None:
     number = trial.random.choice(list(SIGNALS))
     processes = trial.start()
     sleep_while_running(processes, trial)
+    processes = [p for p in processes if p.popen.poll() is None]
     for process in processes:
-        if process.popen.poll() is not None:
-            continue
         if number == signal.SIGINT:
             os.killpg(process.popen.pid, number)
         else:
@@ -105,7 +104,8 @@ def send_signal(trial: Trial) -> None:
     for process in processes:
         code = wait(process, END_SECONDS)
         # Who is about to end may do so.
-        is_over = code == 0 and time.monotonic() - start < LAST_SECONDS
+        waited = time.monotonic() - start
+        is_over = code == 0 and waited < LAST_PART * trial.seconds
         if is_importing(process.log):
             continue
         # Before Python has set its handlers a signal ends a process as such.
