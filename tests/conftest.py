@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 import pathlib
+import signal
 
 # Before TensorFlow is imported anywhere: no chatter, no GPU start-up.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -24,6 +25,9 @@ tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
     [tf.config.LogicalDeviceConfiguration()] * 4,
 )
+
+# Background jobs of a shell ignore Ctrl-C; the commands they start must not.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Hooks: a worker that dies fails the run.
 pytest_testnodeready = dead_workers.pytest_testnodeready
