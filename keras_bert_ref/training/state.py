@@ -13,6 +13,8 @@ from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.config import BertConfig
 
 NAME = "model.ckpt"
+# TensorFlow leaves it where a run is killed while it saves.
+LEFTOVER = re.compile(r"\.(index|data-\d{5}-of-\d{5})\.tempstate\d+$")
 RECORDS_SEEN = tf1.RESUME_PREFIX + "records_seen"
 # Which records these were, see Records.fingerprint.
 INPUT = tf1.RESUME_PREFIX + "input"
@@ -72,8 +74,7 @@ def save(
     prefix = os.path.join(output_dir, f"{NAME}-{step}")
     tf1.save(model, prefix, optimizer, extra)
     for path in files.starting_with(os.path.join(output_dir, f"{NAME}-")):
-        # TensorFlow leaves it where a run was killed.
-        if ".data-00000-of-00001.tempstate" in os.path.basename(path):
+        if LEFTOVER.search(path):
             files.remove(path)
     kept = [p for p in _all(output_dir) if step_of(p) <= step and _is_whole(p)]
     dropped = kept[:-keep] if keep else []

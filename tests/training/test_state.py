@@ -156,8 +156,9 @@ def test_keeps_the_newest(save, tmp_path, keep, expected):
     assert len(found.all_model_checkpoint_paths) == len(expected)
 
 
-def test_what_killed_runs_left_of_checkpoints_goes(save, tmp_path):
-    left = tmp_path / "model.ckpt-0.data-00000-of-00001.tempstate123"
+@pytest.mark.parametrize("ending", ["data-00000-of-00001", "index"])
+def test_what_killed_runs_left_of_checkpoints_goes(save, tmp_path, ending):
+    left = tmp_path / f"model.ckpt-0.{ending}.tempstate123"
     mine = tmp_path / "model.ckpt-0.notes.tempstate"
     left.write_bytes(b"half of it")
     mine.write_text("A file of somebody's own.")
