@@ -9,10 +9,9 @@ import tensorflow as tf
 from keras_bert_ref import heads
 from keras_bert_ref.modeling import BertModel
 from keras_bert_ref.text.answering import FRAME_LENGTH, longest_query
-from keras_bert_ref.text.graph_tokenizer import GraphTokenizer
+from keras_bert_ref.text.graph_tokenizer import WordSplitter
 from keras_bert_ref.text.preprocessor import BertPreprocessor, cut
 from keras_bert_ref.text.text_model import TextModel
-from keras_bert_ref.tokenization import FullTokenizer
 
 LOWEST = -1e30  # a score that none is below
 OUTSIDE = -1  # the place of a token that is not in the passage
@@ -193,11 +192,9 @@ class ServedModel(tf.Module):
 
     def _split_words(self, texts):
         """Words as BasicTokenizer splits them, in their own case [B, (W)]."""
-        splitter = GraphTokenizer(
-            FullTokenizer(self._list_vocabulary(), do_lower_case=False)
-        )
+        splitter = WordSplitter(do_lower_case=False)
         chunks = tf.strings.split(texts, " ")
-        words = chunks.with_values(splitter.split_into_words(chunks.values))
+        words = chunks.with_values(splitter.split(chunks.values))
         words = words.merge_dims(1, 2)
         return tf.ragged.boolean_mask(words, words != "")
 

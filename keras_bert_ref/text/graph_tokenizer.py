@@ -7,6 +7,9 @@ Each step works on all characters of a batch at once:
     texts -> distinct chunks between spaces -> code points -> what neighbours
     change -> the table of characters -> words -> pieces -> ids
 
+In plain ASCII there is nothing to look up: it is lower-cased, and WordPiece
+itself splits it at spaces and punctuation.
+
 Shapes: B texts, K chunks, U distinct chunks, C characters, W words. A ragged
 tensor is written [B, (n)].
 """
@@ -19,6 +22,7 @@ from keras_bert_ref.tokenization import FullTokenizer
 # No entry of a vocabulary, which has one a line, holds an end of line.
 UNKNOWN_WORD = "\n"
 BYTES_PER_CHARACTER = 4  # of UTF-8, at most
+PLAIN = "[ -~]*"  # printable ASCII
 
 
 class GraphTokenizer(tf.Module):
@@ -35,11 +39,17 @@ class GraphTokenizer(tf.Module):
         self.do_lower_case = tokenizer.basic_tokenizer.do_lower_case
         self.mask_id = find_mask(tokenizer) if keep_mask else None
         self.max_characters = wordpiece.max_input_chars_per_word
-        self.table = character_table.make_character_table(self.do_lower_case)
+        self.splitter = WordSplitter(self.do_lower_case)
         self.wordpiece = make_wordpiece(
             tokenizer.vocab,
             wordpiece.unk_token,
-            self.max_characters * BYTES_PER_CHARACTER,
+            max_bytes=self.max_characters * BYTES_PER_CHARACTER,
+        )
+        self.plain_wordpiece = make_wordpiece(
+            tokenizer.vocab,
+            wordpiece.unk_token,
+            max_bytes=self.max_characters,
+            is_plain=True,
         )
 
     @tf.function(
@@ -49,30 +59,65 @@ class GraphTokenizer(tf.Module):
         """Strings [B] -> ids, ragged int32 [B, (tokens)]."""
         if self.mask_id is not None:
             texts = tf.strings.regex_replace(texts, r"\[MASK\]", " [MASK] ")
+            return self.encode_by_chunks(texts)
+        return tf.cond(
+            tf.reduce_all(tf.strings.regex_full_match(texts, PLAIN)),
+            lambda: self.encode_plain(texts),
+            lambda: self.encode_by_chunks(texts),
+        )
+
+    def encode_plain(self, texts):
+        """Strings of printable ASCII [B] -> ids [B, (n)]."""
+        if self.do_lower_case:
+            texts = tf.strings.lower(texts)
+        return self.plain_wordpiece.tokenize(texts)
+
+    def encode_by_chunks(self, texts):
+        """Strings [B] -> ids [B, (n)], by way of distinct chunks."""
         chunks = tf.strings.split(texts, " ")  # [B, (K)]
         # A batch says most of its words several times.
         distinct, indices = tf.unique(chunks.values)  # [U], [K]
-        if self.mask_id is None:
-            ids = self.encode_chunks(distinct)  # [U, (n)]
-        else:
-            is_mask = distinct == "[MASK]"
-            ids = self.encode_chunks(tf.where(is_mask, "", distinct))
+        is_plain = tf.strings.regex_full_match(distinct, PLAIN)
+        plain, others = tf.where(is_plain)[:, 0], tf.where(~is_plain)[:, 0]
+        order = tf.cast(tf.concat([plain, others], axis=0), tf.int32)
+        indices = tf.gather(tf.math.invert_permutation(order), indices)
+        plain, others = tf.gather(distinct, plain), tf.gather(distinct, others)
+        if self.mask_id is not None:
+            is_mask = plain == "[MASK]"
+            plain = tf.where(is_mask, "", plain)
+        ids = self.encode_plain(plain)
+        if self.mask_id is not None:
             ones = tf.cast(is_mask, tf.int64)
             masks = tf.fill([tf.reduce_sum(ones)], self.mask_id)
             masks = tf.RaggedTensor.from_row_lengths(masks, ones)
             ids = tf.concat([ids, masks], axis=1)
+        ids = tf.concat([ids, self.encode_chunks(others)], axis=0)  # [U, (n)]
         ids = chunks.with_values(tf.gather(ids, indices))  # [B, (K), (n)]
         return ids.merge_dims(1, 2)
 
     def encode_chunks(self, chunks):
         """What stands between spaces, [U] -> ids [U, (n)]."""
-        words = self.split_into_words(chunks)  # [U, (W)]
-        pieces = self.wordpiece.tokenize(words.values)  # [W, (n)]
+        words = self.splitter.split(chunks)  # [U, (W)]
+        sizes = tf.strings.length(words.values, unit="UTF8_CHAR")
+        is_known = sizes <= self.max_characters
+        known = tf.where(is_known, words.values, UNKNOWN_WORD)
+        pieces = self.wordpiece.tokenize(known)  # [W, (n)]
         return words.with_values(pieces).merge_dims(1, 2)
 
-    def split_into_words(self, chunks):
-        """Strings [U] -> words as BasicTokenizer gives them, [U, (W)],
-        with a blank one for each space."""
+
+class WordSplitter:
+    """Splits strings into words, as BasicTokenizer does.
+
+    Args:
+        do_lower_case: bool. Lower-cases, and strips accents.
+    """
+
+    def __init__(self, do_lower_case: bool):
+        self.do_lower_case = do_lower_case
+        self.table = character_table.make_character_table(do_lower_case)
+
+    def split(self, chunks):
+        """Strings [U] -> words [U, (W)], with a blank one for each space."""
         table = self.table
         # All chunks are one text, so that a space ends whatever must not go
         # beyond a chunk.
@@ -94,9 +139,7 @@ class GraphTokenizer(tf.Module):
         words = tf.RaggedTensor.from_row_starts(
             codes + shifts, firsts, validate=False
         )  # [W, (C)]
-        sizes = words.row_lengths()
         words = tf.strings.unicode_encode(words, "UTF-8")
-        words = tf.where(sizes > self.max_characters, UNKNOWN_WORD, words)
         is_space = tf.gather(kinds, firsts) == character_table.SPACE
         words = tf.where(is_space, "", words)
         # The words of a chunk are those that start before the space after it.
@@ -172,24 +215,35 @@ def find_mask(tokenizer: FullTokenizer) -> int:
     return tokenizer.vocab["[MASK]"]
 
 
-def make_wordpiece(vocab: dict[str, int], unk_token: str, max_bytes: int):
+def make_wordpiece(
+    vocab: dict[str, int], unk_token: str, max_bytes: int, is_plain=False
+):
     """tensorflow-text's WordPiece, which works on a trie of the vocabulary.
 
     Its vocabulary is a list. Entries that no text matches stand in for ids
     without a token: blank entries, all but the last of duplicates, and what
     UTF-8 cannot write.
+
+    Args:
+        max_bytes: int. Longer words are unknown.
+        is_plain: bool. For texts of printable ASCII, which it splits at spaces
+            and punctuation; else for words.
     """
     import tensorflow_text
 
     tokens = [f"\n{i}" for i in range(1 + max(vocab.values()))]
     for token, index in vocab.items():
+        if is_plain and not token.isascii():
+            continue
         if token and token == token.encode("utf-8", "ignore").decode():
             tokens[index] = token
+    if is_plain:
+        tokens.append("é")  # it needs a word, and texts have none of these
     return tensorflow_text.FastWordpieceTokenizer(
         vocab=tokens,
         suffix_indicator="##",
         max_bytes_per_word=max_bytes,
         token_out_type=tf.int32,
         unknown_token=unk_token,
-        no_pretokenization=True,
+        no_pretokenization=not is_plain,
     )

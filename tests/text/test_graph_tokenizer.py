@@ -95,6 +95,15 @@ def random_texts(count, seed=7):
             yield source.randbytes(len(characters))
 
 
+def random_plain_texts(count, characters, seed=7):
+    """Texts of printable ASCII; and some that are not, in one batch."""
+    source = random.Random(seed)
+    for i in range(count):
+        size = source.randrange(12)
+        text = "".join(source.choice(characters) for _ in range(size))
+        yield text if i % 9 else f"{text} é{text}ß"
+
+
 def test_golden(pair, golden_dir):
     check(pair, read_golden(golden_dir / "tokenization.jsonl.gz"))
 
@@ -107,6 +116,29 @@ def test_characters_in_context(pair):
 
 def test_random_texts(pair):
     check(pair, list(random_texts(3000)))
+
+
+def test_plain_texts(pair):
+    """What WordPiece splits: every two characters, and random texts."""
+    printable = [chr(code) for code in range(32, 127)]
+    check(pair, [f"A{a}{b}c" for a in printable for b in printable])
+    check(pair, [f"{a}{b} B" for a in printable for b in printable] + ["é"])
+    check(pair, list(random_plain_texts(2000, printable)))
+
+
+@pytest.mark.filterwarnings("ignore:the vocabulary")
+def test_plain_texts_in_odd_vocabularies():
+    """Pieces with punctuation, spaces and capitals in them."""
+    source = random.Random(3)
+    characters = "abA0'-#[] ."
+    for do_lower_case in (True, False):
+        pieces = set(random_plain_texts(60, characters, do_lower_case))
+        pieces |= {f"##{piece}" for piece in source.sample(sorted(pieces), 30)}
+        pair = make_pair(
+            ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *sorted(pieces)], do_lower_case
+        )
+        check(pair, list(random_plain_texts(1000, characters, 5)))
+        check(pair, ["a" * n for n in (199, 200, 201)] + ["-" * 300])
 
 
 def test_marks_that_change_places_are_known():
