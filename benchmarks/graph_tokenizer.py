@@ -7,7 +7,9 @@
 Needs the extra `benchmarks`. The candidates take turns in one process, on all
 cores; every round has lines of its own, so that no cache has seen them. Those
 in TensorFlow get tensors of strings, the others lists, and all leave the ids
-where they are. Medians over the rounds are printed as Markdown.
+where they are. Medians over the rounds are printed as Markdown. --cased goes
+with a cased vocabulary. ASCII takes a shorter way through the graph, so try a
+corpus in another language, too.
 """
 
 import argparse
@@ -27,11 +29,11 @@ from keras_bert_ref.text.graph_tokenizer import GraphTokenizer
 from keras_bert_ref.tokenization import FullTokenizer
 
 
-def make_huggingface(vocab: str):
+def make_huggingface(vocab: str, lower: bool):
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
     tokenizer = Tokenizer(models.WordPiece.from_file(vocab, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lower)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 
     def count(texts: list[str]) -> int:
@@ -41,23 +43,23 @@ def make_huggingface(vocab: str):
     return count
 
 
-def make_fast_bert(vocab: str):
+def make_fast_bert(vocab: str, lower: bool):
     import tensorflow_text
 
     tokens = pathlib.Path(vocab).read_text("utf-8").rstrip("\n").split("\n")
     tokenizer = tensorflow_text.FastBertTokenizer(
-        tokens, token_out_type=tf.int32, lower_case_nfd_strip_accents=True
+        tokens, token_out_type=tf.int32, lower_case_nfd_strip_accents=lower
     )
     return lambda texts: tf.size(tokenizer.tokenize(texts).values)
 
 
-def make_ours(vocab: str):
-    tokenizer = FullTokenizer(vocab)
+def make_ours(vocab: str, lower: bool):
+    tokenizer = FullTokenizer(vocab, lower)
     return lambda texts: sum(len(tokenizer.encode(text)) for text in texts)
 
 
-def make_graph(vocab: str):
-    graph = GraphTokenizer(FullTokenizer(vocab))
+def make_graph(vocab: str, lower: bool):
+    graph = GraphTokenizer(FullTokenizer(vocab, lower))
     return lambda texts: tf.size(graph.encode(texts).values)
 
 
@@ -80,7 +82,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpus", required=True)
     parser.add_argument("--vocab", required=True)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cased", action="store_true")
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--lines", type=int, default=8000, help="a round")
     parser.add_argument("--batch_sizes", default="1,32,1000,8000")
     flags = parser.parse_args()
@@ -88,17 +91,23 @@ def main():
     for _ in range(3):
         character_table.make_character_table.cache_clear()
         start = time.perf_counter()
-        make_graph(flags.vocab)(["a"])
+        make_graph(flags.vocab, not flags.cased)(["a"])
         build_times.append(time.perf_counter() - start)
-    counts = {name: make(flags.vocab) for name, (make, _) in CANDIDATES.items()}
+    counts = {
+        name: make(flags.vocab, not flags.cased)
+        for name, (make, _) in CANDIDATES.items()
+    }
     text = pathlib.Path(flags.corpus).read_text("utf-8")
     lines = [line for line in text.split("\n") if line]
     sizes = [int(size) for size in flags.batch_sizes.split(",")]
+    # One text at a time takes longest.
+    line_counts = [flags.lines if s > 1 else flags.lines // 8 for s in sizes]
+    if len(lines) < (flags.rounds + 1) * sum(line_counts):
+        parser.error(f"{len(lines)} lines are too few; lower --rounds")
     speeds = {(name, size): [] for name in counts for size in sizes}
     names = list(counts)
     for round_ in range(flags.rounds + 1):  # the first one warms up
-        for size in sizes:
-            some = flags.lines if size > 1 else flags.lines // 8
+        for size, some in zip(sizes, line_counts, strict=True):
             part, lines = lines[:some], lines[some:]
             lists = list(in_batches(part, size))
             tensors = list(map(tf.constant, lists))
