@@ -62,6 +62,16 @@ class MaskedLM(BertLayer):
         return project(x, table, self.output_bias)
 
 
+def check_pretrained_alone(config: BertConfig) -> None:
+    """Refuses to pre-train two encoders as one model."""
+    if config.direction == "ltr+rtl":
+        raise ValueError(
+            f"directionality={config.direction} stands for two encoders, each "
+            "of which is pre-trained by itself; use a config with ltr or rtl, "
+            "and join the two with keras_bert_ref.checkpoints.convert."
+        )
+
+
 @keras.saving.register_keras_serializable("keras_bert_ref")
 class BertPretraining(BertHead):
     """The two tasks of pre-training: masked words and next sentences.
@@ -78,6 +88,10 @@ class BertPretraining(BertHead):
     """
 
     reads_all = False
+
+    def __init__(self, config: BertConfig, **kwargs):
+        check_pretrained_alone(config)
+        super().__init__(config, **kwargs)
 
     def build(self, input_shape=None):
         super().build()

@@ -322,3 +322,8 @@ def test_config_keys():
         ValueError, match="='left' is not known; use one of bid"
     ):
         BertConfig.from_dict({**values, "directionality": "left"})
+
+
+def test_two_encoders_are_not_pretrained_as_one():
+    with pytest.raises(ValueError, match="=ltr.rtl stands for two encoders"):
+        build(heads.BertPretraining, "ltr+rtl")

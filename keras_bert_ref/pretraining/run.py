@@ -86,12 +86,7 @@ def choose_objective(options: Options, config: BertConfig, records):
         prepare = PREPARATIONS[config.direction]
         records = dataclasses.replace(records, prepare=prepare)
         return WORDS[config.direction], records
-    if config.direction != "bidi":
-        raise ValueError(
-            f"directionality={config.direction} stands for two encoders, each "
-            "of which is pre-trained by itself; use a config with ltr or rtl, "
-            "and join the two with keras_bert_ref.checkpoints.convert."
-        )
+    heads.check_pretrained_alone(config)
     return PRETRAINING if options.next_sentence_loss else WORDS["bidi"], records
 
 

@@ -4,6 +4,8 @@ import contextlib
 import dataclasses
 import json
 import os
+import signal
+import threading
 from collections.abc import Iterator
 
 import tensorflow as tf
@@ -220,7 +222,14 @@ def _multi_worker_strategy(devices: Devices):
             "--distribution=multi_worker needs to know the workers: set "
             "--worker_hosts and --task_index, or TF_CONFIG."
         )
-    return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
+    strategy = tf.distribute.MultiWorkerMirroredStrategy(
+        cluster_resolver=resolver
+    )
+    # With several workers TensorFlow catches SIGTERM, and nobody would hear
+    # of it; this puts back what Python had set.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+    return strategy
 
 
 def _tpu_strategy(devices: Devices):

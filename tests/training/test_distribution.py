@@ -1,6 +1,7 @@
 """The choice of devices: what, why, and what cannot be."""
 
 import json
+import signal
 import subprocess
 import sys
 
@@ -121,7 +122,7 @@ def test_one_worker_is_chief(
 
 
 MEETING = """
-import os, sys, time
+import os, signal, sys, time
 from keras_bert_ref.training import distribution
 
 hosts, index, path = sys.argv[1].split(","), int(sys.argv[2]), sys.argv[3]
@@ -131,14 +132,18 @@ if index == 0:
     time.sleep(2)  # a chief that is still writing
     open(path, "w").close()
 distribution.wait_for_all(strategy)
-print("there" if os.path.exists(path) else "missing")
+print("there" if os.path.exists(path) else "missing", flush=True)
 distribution.wait_for_all(strategy)  # nobody leaves before the others
+time.sleep(3 * (index == 0))  # the others notice when the chief is gone
+os.kill(os.getpid(), signal.SIGTERM)
+time.sleep(60)
 """
 
 
 @pytest.mark.slow
-def test_workers_find_what_the_chief_wrote(tmp_path):
-    """Two processes; the second is early."""
+def test_two_workers(tmp_path):
+    """The second, which is early, finds what the chief wrote; and SIGTERM ends
+    both, though TensorFlow catches it where there are several workers."""
     hosts = ",".join(runners.free_addresses(2))
     processes = [
         subprocess.Popen(
@@ -150,3 +155,4 @@ def test_workers_find_what_the_chief_wrote(tmp_path):
         for i in range(2)
     ]
     assert [p.communicate(timeout=240)[0] for p in processes] == ["there\n"] * 2
+    assert [p.returncode for p in processes] == [-signal.SIGTERM] * 2
