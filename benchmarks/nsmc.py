@@ -18,6 +18,7 @@ writes the page from what is there. In miniature, for a try:
 
 import argparse
 import json
+import os
 import pathlib
 import random
 import statistics
@@ -66,10 +67,10 @@ REPORT = """# Korean film reviews: what pre-training brings
 NSMC: {test:,} reviews of its test set to test on; to learn from, reviews of
 its training set, drawn anew for each of {seeds} seeds and the same for all
 rows of a table. The BERT was pre-trained for {steps:,} steps of {batch}
-reviews of up to {length} pieces in {minutes:.0f} minutes without dropout, on
-the {train:,} reviews of the training set that are not held out, without their
-labels and without pairs of sentences. On the reviews held out it then
-predicts {words:.1%} of the masked pieces. Its vocabulary has {pieces:,}
+reviews of up to {length} pieces in {minutes:.0f} minutes on {cores}, without
+dropout, on the {train:,} reviews of the training set that are not held out,
+without their labels and without pairs of sentences. On the reviews held out
+it then predicts {words:.1%} of the masked pieces. Its vocabulary has {pieces:,}
 pieces, learned from {vocabulary:,} of the same reviews. Fine-tuning: about
 {tuning:,} steps of 32 reviews with dropout 0.1; the learning rate ({rates})
 and the regularization of the regressions were chosen for each seed on
@@ -304,6 +305,7 @@ class Nsmc(Stages):
 
     def report(self) -> str:
         results, options = self.results, self.options
+        cores = len(os.sched_getaffinity(0))  # fewer under taskset
         counts = [
             count
             for count in options.train_reviews
@@ -322,6 +324,7 @@ class Nsmc(Stages):
             batch=BATCH_SIZE,
             length=LENGTH,
             minutes=total_seconds(lines) / 60,
+            cores="one core" if cores == 1 else f"{cores} cores",
             words=results["pretraining"]["masked_lm_accuracy"],
             pieces=results["vocabulary"]["pieces"],
             vocabulary=VOCAB_REVIEWS,
