@@ -53,6 +53,9 @@ SYSTEM_ERRORS = (
 )
 # What TensorFlow puts around its messages.
 GRAPH_NOISE = re.compile(r"\{\{[^}]*\}\}|\s*\[Op:\w+\].*|\s*\[\[.*\]\]")
+# What pybind11 makes of a Ctrl-C while TensorFlow raises an error: one worker
+# is interrupted, and the other, too, when it finds the first one gone.
+CTRL_C_WITHIN_ERROR = "REPLACED BY KeyboardInterrupt"
 
 
 class Interrupted(Exception):
@@ -81,10 +84,11 @@ def guard(
     except Interrupted as interrupted:
         logging.warning("%s", interrupted)
         sys.exit(128 + interrupted.number)
-    except KeyboardInterrupt:
-        say("Interrupted: asked to end by Ctrl-C.")
-        sys.exit(128 + signal.SIGINT)
-    except Exception as error:
+    except (KeyboardInterrupt, Exception) as error:
+        is_ctrl_c = isinstance(error, KeyboardInterrupt)
+        if is_ctrl_c or CTRL_C_WITHIN_ERROR in str(error):
+            say("Interrupted: asked to end by Ctrl-C.")
+            sys.exit(128 + signal.SIGINT)
         sentence = explain(error)
         if sentence is None:
             raise
