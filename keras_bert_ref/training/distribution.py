@@ -1,6 +1,7 @@
 """Which devices train: the choice of a tf.distribute strategy."""
 
 import contextlib
+import ctypes
 import dataclasses
 import json
 import os
@@ -222,14 +223,51 @@ def _multi_worker_strategy(devices: Devices):
             "--distribution=multi_worker needs to know the workers: set "
             "--worker_hosts and --task_index, or TF_CONFIG."
         )
-    strategy = tf.distribute.MultiWorkerMirroredStrategy(
-        cluster_resolver=resolver
-    )
-    # With several workers TensorFlow catches SIGTERM, and nobody would hear
-    # of it; this puts back what Python had set.
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
-    return strategy
+    with _ended_by_signals():
+        return tf.distribute.MultiWorkerMirroredStrategy(
+            cluster_resolver=resolver
+        )
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Signals end the process at once in a block of TensorFlow's.
+
+    While TensorFlow waits for other workers, Python does not hear of Ctrl-C;
+    and TensorFlow itself catches SIGTERM from then on, so that nobody would
+    hear of that. A thread takes it back, until Python has it again.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are none of our business
+        return
+    before = {
+        number: signal.getsignal(number)
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    ignored = signal.SIG_IGN  # stays ignored, as in the background of a shell
+    actions = {
+        number: ignored if handler is ignored else signal.SIG_DFL
+        for number, handler in before.items()
+    }
+    for number, action in actions.items():
+        signal.signal(number, action)
+    set_action = ctypes.CDLL(None).signal
+    set_action.argtypes = ctypes.c_int, ctypes.c_void_p
+    is_over = threading.Event()
+
+    def take_back():
+        while not is_over.wait(0.001):
+            set_action(signal.SIGTERM, int(actions[signal.SIGTERM]))
+
+    thread = threading.Thread(target=take_back, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _tpu_strategy(devices: Devices):

@@ -1,9 +1,12 @@
 """The choice of devices: what, why, and what cannot be."""
 
+import contextlib
 import json
 import signal
+import socket
 import subprocess
 import sys
+import time
 
 import pytest
 import tensorflow as tf
@@ -156,3 +159,23 @@ def test_two_workers(tmp_path):
     ]
     assert [p.communicate(timeout=240)[0] for p in processes] == ["there\n"] * 2
     assert [p.returncode for p in processes] == [-signal.SIGTERM] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_end_a_worker_that_waits_for_another(number):
+    """Within TensorFlow, where Python does not hear of them."""
+    hosts = runners.free_addresses(2)
+    process = subprocess.Popen(
+        [sys.executable, "-c", MEETING, ",".join(hosts), "0", "unused"],
+        cwd=runners.ROOT,
+    )
+    host, port = hosts[0].split(":")
+    while process.poll() is None:
+        with contextlib.suppress(OSError):
+            socket.create_connection((host, int(port))).close()
+            break
+        time.sleep(0.1)
+    time.sleep(1)
+    process.send_signal(number)
+    assert process.wait(timeout=60) == -number
