@@ -22,7 +22,7 @@ from absl import app, flags, logging
 
 from keras_bert_ref import config, lock
 from keras_bert_ref import flags as shared_flags
-from keras_bert_ref.guard import end_at_once, guard
+from keras_bert_ref.guard import end_at_once, guard, hold_sigterm
 
 FLAGS = flags.FLAGS
 BOOLEANS = {"true", "false", "yes", "no", "on", "off", "t", "f", "0", "1"}
@@ -136,7 +136,7 @@ def _main(
     # Nothing is begun yet, and TensorFlow may lose an exception while it
     # starts.
     before = signal.signal(signal.SIGINT, end_at_once)
-    with quiet_start(is_verbose=options.verbosity > 0):
+    with hold_sigterm(), quiet_start(is_verbose=options.verbosity > 0):
         main = importlib.import_module(body).main
     signal.signal(signal.SIGINT, before)
     with lock.hold_for(options):

@@ -170,6 +170,20 @@ def _count_ctrl_c(reader: int) -> None:
             )
 
 
+@contextlib.contextmanager
+def hold_sigterm() -> Iterator[None]:
+    """SIGTERM waits for the end of the block, and threads that start within
+    never get it. Others can then not catch it there."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def end_at_once(*_) -> NoReturn:
     """Ends the process as Ctrl-C does, without a word to anybody else."""
     os.write(2, b"Interrupted.\n")

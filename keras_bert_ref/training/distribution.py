@@ -1,7 +1,6 @@
 """Which devices train: the choice of a tf.distribute strategy."""
 
 import contextlib
-import ctypes
 import dataclasses
 import json
 import os
@@ -14,6 +13,7 @@ from absl import logging
 
 from keras_bert_ref import workers
 from keras_bert_ref.flags import DISTRIBUTIONS
+from keras_bert_ref.guard import hold_sigterm
 
 
 @dataclasses.dataclass(frozen=True)
@@ -223,51 +223,31 @@ def _multi_worker_strategy(devices: Devices):
             "--distribution=multi_worker needs to know the workers: set "
             "--worker_hosts and --task_index, or TF_CONFIG."
         )
-    with _ended_by_signals():
-        return tf.distribute.MultiWorkerMirroredStrategy(
+    with hold_sigterm(), _ended_by_ctrl_c():
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(
             cluster_resolver=resolver
         )
+        # TensorFlow has begun to catch SIGTERM, and nobody would hear of it;
+        # this puts back what Python had set.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+    return strategy
 
 
 @contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Signals end the process at once in a block of TensorFlow's.
-
-    While TensorFlow waits for other workers, Python does not hear of Ctrl-C;
-    and TensorFlow itself catches SIGTERM from then on, so that nobody would
-    hear of that. A thread takes it back, until Python has it again.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals are none of our business
+def _ended_by_ctrl_c() -> Iterator[None]:
+    """Ctrl-C ends the process at once: Python does not hear of it while
+    TensorFlow waits for other workers."""
+    before = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or before is signal.SIG_IGN:
+        yield
         return
-    before = {
-        number: signal.getsignal(number)
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    ignored = signal.SIG_IGN  # stays ignored, as in the background of a shell
-    actions = {
-        number: ignored if handler is ignored else signal.SIG_DFL
-        for number, handler in before.items()
-    }
-    for number, action in actions.items():
-        signal.signal(number, action)
-    set_action = ctypes.CDLL(None).signal
-    set_action.argtypes = ctypes.c_int, ctypes.c_void_p
-    is_over = threading.Event()
-
-    def take_back():
-        while not is_over.wait(0.001):
-            set_action(signal.SIGTERM, int(actions[signal.SIGTERM]))
-
-    thread = threading.Thread(target=take_back, daemon=True)
-    thread.start()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         yield
     finally:
-        is_over.set()
-        thread.join()
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        signal.signal(signal.SIGINT, before)
 
 
 def _tpu_strategy(devices: Devices):
