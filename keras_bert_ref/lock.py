@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 
 from absl import logging
 
-from keras_bert_ref import files, workers
+from keras_bert_ref import files, guard, workers
 
 try:
     import fcntl
@@ -156,7 +156,8 @@ def _signs_of_life(write: Callable[[bytes], object]) -> Iterator[None]:
     say(0)
     is_over = threading.Event()
     thread = threading.Thread(target=go_on, daemon=True)
-    thread.start()
+    with guard.hold_sigterm():  # from this thread for good
+        thread.start()
     try:
         yield
     finally:

@@ -126,14 +126,17 @@ def test_one_worker_is_chief(
 
 MEETING = """
 import os, signal, sys, time
-from keras_bert_ref import guard
+from contextlib import nullcontext
+from keras_bert_ref import guard, lock
 
 with guard.hold_sigterm():  # as commands.py does
     from keras_bert_ref.training import distribution
 
 hosts, index, path = sys.argv[1].split(","), int(sys.argv[2]), sys.argv[3]
 devices = distribution.Devices(worker_hosts=tuple(hosts), task_index=index)
-strategy = distribution.choose_strategy(devices)
+is_chief = index == 0
+with lock.hold(os.path.dirname(path)) if is_chief else nullcontext():
+    strategy = distribution.choose_strategy(devices)
 if index == 0:
     time.sleep(2)  # a chief that is still writing
     open(path, "w").close()
