@@ -228,7 +228,8 @@ class Nsmc(Stages):
             "--do_eval",
             f"--input_file={self.folder}/dev.tfrecord",
         )
-        return read_scores(self.folder / "pretrained")
+        cores = len(os.sched_getaffinity(0))  # fewer under taskset
+        return {**read_scores(self.folder / "pretrained"), "cores": cores}
 
     def sample(self, target: pathlib.Path, count: int, seed: int) -> None:
         """The reviews of a seed, in the layout of run_classifier.py."""
@@ -305,7 +306,7 @@ class Nsmc(Stages):
 
     def report(self) -> str:
         results, options = self.results, self.options
-        cores = len(os.sched_getaffinity(0))  # fewer under taskset
+        cores = results["pretraining"]["cores"]
         counts = [
             count
             for count in options.train_reviews

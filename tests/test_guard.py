@@ -61,7 +61,7 @@ def test_interrupted(caplog, number):
     "error",
     [
         KeyboardInterrupt(),
-        RuntimeError(  # as pybind11 2.13 puts it
+        RuntimeError(  # as pybind11 puts it
             "pybind11::error_already_set: MISMATCH of original and normalized "
             "active exception types: ORIGINAL UnavailableError REPLACED BY "
             "KeyboardInterrupt: <EMPTY MESSAGE>"

@@ -137,13 +137,13 @@ devices = distribution.Devices(worker_hosts=tuple(hosts), task_index=index)
 is_chief = index == 0
 with lock.hold(os.path.dirname(path)) if is_chief else nullcontext():
     strategy = distribution.choose_strategy(devices)
-if index == 0:
+if is_chief:
     time.sleep(2)  # a chief that is still writing
     open(path, "w").close()
 distribution.wait_for_all(strategy)
 print("there" if os.path.exists(path) else "missing", flush=True)
 distribution.wait_for_all(strategy)  # nobody leaves before the others
-time.sleep(3 * (index == 0))  # the others notice when the chief is gone
+time.sleep(3 * is_chief)  # the others notice when the chief is gone
 os.kill(os.getpid(), signal.SIGTERM)
 time.sleep(60)
 """
@@ -179,7 +179,8 @@ def test_signals_while_tensorflow_waits_for_a_worker(number, tmp_path):
 
     first = start(0)
     host, port = hosts[0].split(":")
-    while first.poll() is None:
+    deadline = time.monotonic() + 60
+    while first.poll() is None and time.monotonic() < deadline:
         with contextlib.suppress(OSError):
             socket.create_connection((host, int(port))).close()
             break
