@@ -17,7 +17,7 @@ import statistics
 import sys
 
 from data import describe_machine
-from measuring import read_scores
+from measuring import error_of, mean_and_error, read_scores
 from stages import Stages
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -321,16 +321,6 @@ class Ablations(Stages):
                 parts.append(f"{title} {gap:+.1f} ± {error:.1f}, {verdict}")
             if parts:
                 yield f"- {claim}: {'; '.join(parts)}."
-
-
-def error_of(scores: list[float]) -> float:
-    return statistics.stdev(scores) / len(scores) ** 0.5
-
-
-def mean_and_error(scores: list[float]) -> str:
-    if len(scores) < 2:
-        return ""
-    return f"{statistics.mean(scores):.1f} ± {error_of(scores):.1f}"
 
 
 def main() -> None:

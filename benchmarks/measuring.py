@@ -157,6 +157,19 @@ def table(titles: str, rows: Iterable[list[str]], texts: int) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
 
+def error_of(scores: Sequence[float]) -> float:
+    """The standard error of the mean."""
+    return statistics.stdev(scores) / math.sqrt(len(scores))
+
+
+def mean_and_error(scores: Sequence[float], digits: int = 1) -> str:
+    """Nothing if there are too few."""
+    if len(scores) < 2:
+        return ""
+    mean, error = statistics.mean(scores), error_of(scores)
+    return f"{mean:.{digits}f} ± {error:.{digits}f}"
+
+
 COMPARISON = "Ours|Hugging Face|Difference|Standard error|Within two"
 
 
@@ -166,7 +179,7 @@ def compare_means(ours: Sequence[float], theirs: Sequence[float]) -> list[str]:
     if min(len(ours), len(theirs)) < 2:
         return []
     means = list(map(statistics.mean, (ours, theirs)))
-    variances = (statistics.variance(x) / len(x) for x in (ours, theirs))
-    difference, error = means[0] - means[1], math.sqrt(sum(variances))
+    difference = means[0] - means[1]
+    error = math.hypot(error_of(ours), error_of(theirs))
     numbers = [f"{x:.2f}" for x in (*means, difference, error)]
     return [*numbers, "yes" if abs(difference) <= 2 * error else "no"]

