@@ -175,9 +175,14 @@ def describe() -> str:
 
 def commit() -> dict:
     """The state of the code that is measured."""
-    command = ["git", "-C", ROOT, "describe", "--always", "--dirty"]
-    found = subprocess.run(command, capture_output=True, text=True)
-    return {"commit": found.stdout.strip() or "unknown"}
+
+    def git(*words):
+        command = ["git", "-C", ROOT, *words]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    found = git("rev-parse", "--short", "HEAD").stdout.strip() or "unknown"
+    changes = git("diff", "--quiet", "HEAD", "--", ".", f":!{RESULTS}")
+    return {"commit": found + ("-dirty" if changes.returncode else "")}
 
 
 def default_path(name: str) -> pathlib.Path:

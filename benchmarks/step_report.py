@@ -2,6 +2,7 @@
 
 import pathlib
 import statistics
+import textwrap
 from typing import NamedTuple
 
 from measuring import table
@@ -42,8 +43,8 @@ transformers.
 
 {notes}"""
 REAL = """\
-Random batches with the lengths of {task}'s examples, the same for all. Ours
-does no work on padding{sorted}; a peer pads to the longest sequence of the
+Random batches with the lengths of {task}'s examples, the same for all. Ours \
+does no work on padding{sorted}; a peer pads to the longest sequence of the \
 batch where nothing else is said."""
 
 
@@ -199,7 +200,7 @@ def make_report(lines: list[dict], label: str) -> str:
             text = REAL.format(
                 task=kind.task, sorted=by_length if is_sorted else ""
             )
-            text = [text] if kind.task else []
+            text = [textwrap.fill(text, width=80)] if kind.task else []
             sections += [f"## {kind.title}", *text, rows]
     failed = {
         (x["size"], x["work"], *item)
