@@ -159,43 +159,40 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         ]
 
     def _update_on_every_device(self, strategy, grads, variables, *numbers):
-        def update(variable, grad, *numbers):
-            self.update_step(grad, variable, *numbers)
-
         for grad, variable in zip(grads, variables, strict=True):
             if grad is not None:
                 strategy.extended.update(
                     variable.value,
-                    update,
+                    self._make_update(variable),
                     args=(grad, *numbers),
                     group=False,
                 )
 
-    def update_step(
-        self, gradient, variable, learning_rate, shares=None, is_valid=None
-    ):
+    def _make_update(self, variable):
+        """Returns what updates this variable on a device."""
         index = self._get_variable_index(variable)
-        m, v = self.adam_m[index], self.adam_v[index]
         original = self._trainable_variables[index]
-        m_next, v_next, weight_next = adam_update(
-            tf.convert_to_tensor(gradient),  # sums the rows of a look-up
-            tf.convert_to_tensor(m),
-            tf.convert_to_tensor(v),
-            tf.convert_to_tensor(variable),
-            learning_rate,
-            shares,
-            is_valid,
-            beta_1=self.beta_1,
-            beta_2=self.beta_2,
-            epsilon=self.epsilon,
-            decay_rate=(
+        slots = self.adam_m[index].value, self.adam_v[index].value
+        constants = {
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
+            "epsilon": self.epsilon,
+            "decay_rate": (
                 self.weight_decay_rate if self.does_decay(original) else 0.0
             ),
-            find_ratio=self.find_ratio(original),
-        )
-        self.assign(m, m_next)
-        self.assign(v, v_next)
-        self.assign(variable, weight_next)
+            "find_ratio": self.find_ratio(original),
+        }
+
+        def update(weight, gradient, *numbers):
+            gradient = tf.convert_to_tensor(gradient)  # sums rows of a look-up
+            if isinstance(weight, tf.distribute.DistributedValues):
+                # A TPU compiles the whole step.
+                adam_update(weight, *slots, gradient, *numbers, **constants)
+                return
+            own = (find_on_device(slot, weight.device) for slot in slots)
+            compiled_update(weight, *own, gradient, *numbers, **constants)
+
+        return update
 
     def does_decay(self, variable) -> bool:
         """Whether weight decay touches this variable."""
@@ -238,13 +235,19 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         }
 
 
-# Compiled, it is one pass over memory instead of a dozen.
-@tf.function(jit_compile=True)
+def find_on_device(variable: tf.Variable, device: str) -> tf.Variable:
+    """The variable itself, or where it stands for one on each replica, the one
+    on this device; tf.function would take another device's for the same."""
+    strategy = tf.distribute.get_strategy()
+    own = strategy.experimental_local_results(variable)
+    return next(x for x in own if x.device == device)
+
+
 def adam_update(
-    gradient,
+    weight,
     m,
     v,
-    weight,
+    gradient,
     learning_rate,
     shares,
     is_valid,
@@ -253,8 +256,8 @@ def adam_update(
     epsilon: float,
     decay_rate: float,
     find_ratio=None,
-):
-    """One step of Adam: both averages and the weight after it.
+) -> None:
+    """One step of Adam: updates a weight and its two averages, m and v.
 
     Args:
         shares: what bias correction divides m and v by; None: nothing.
@@ -270,13 +273,14 @@ def adam_update(
     if find_ratio is not None:
         update *= find_ratio(weight, update)
     weight_next = weight - learning_rate * update
-    if is_valid is None:
-        return m_next, v_next, weight_next
-    return (
-        tf.where(is_valid, m_next, m),
-        tf.where(is_valid, v_next, v),
-        tf.where(is_valid, weight_next, weight),
-    )
+    for variable, value in ((m, m_next), (v, v_next), (weight, weight_next)):
+        if is_valid is not None:
+            value = tf.where(is_valid, value, variable)
+        variable.assign(value)
+
+
+# One pass over memory instead of a dozen, which writes in place.
+compiled_update = tf.function(adam_update, jit_compile=True)
 
 
 def sum_over_replicas(grads):

@@ -183,6 +183,30 @@ def test_replicas_equal_one_device(logical_cpus):
     assert_same_state(state(model, optimizer), expected)
 
 
+def test_updates_write_in_place():
+    """New arrays for weights and averages would double their memory. What was
+    read before a step stays what it was."""
+    weight = keras.Variable(np.ones(1000, np.float32), name="kernel")
+    optimizer = optimization.AdamWeightDecay(0.1)
+    optimizer.build([weight])
+    variables = [weight, optimizer.adam_m[0], optimizer.adam_v[0]]
+
+    def addresses():
+        """For a moment, these are references besides the variables'."""
+        views = (memoryview(x.value.read_value()) for x in variables)
+        return [np.asarray(view).ctypes.data for view in views]
+
+    before = addresses()
+    optimizer.update([tf.ones(1000)], [weight])
+    assert addresses() == before
+    values = [x.numpy() for x in variables]
+    kept = [x.value.read_value() for x in variables]
+    optimizer.update([tf.ones(1000)], [weight])
+    for old, value, variable in zip(kept, values, variables, strict=True):
+        np.testing.assert_array_equal(old, value)
+        assert (variable.numpy() != value).all()
+
+
 def test_a_variable_without_gradient_stays():
     """The pooler takes no part in answering questions."""
     keras.utils.set_random_seed(5)
