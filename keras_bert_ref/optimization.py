@@ -118,6 +118,10 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         super().build(variables)
         self.adam_m = self.add_optimizer_variables(variables, "adam_m")
         self.adam_v = self.add_optimizer_variables(variables, "adam_v")
+        # One pass over memory instead of a dozen, which writes in place. What
+        # tf.function has traced must not outlive the variables, so it is not
+        # shared.
+        self._compiled = tf.function(adam_update, jit_compile=True)
 
     def apply(self, grads, trainable_variables=None):
         if trainable_variables is None:
@@ -190,7 +194,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
                 adam_update(weight, *slots, gradient, *numbers, **constants)
                 return
             own = (find_on_device(slot, weight.device) for slot in slots)
-            compiled_update(weight, *own, gradient, *numbers, **constants)
+            self._compiled(weight, *own, gradient, *numbers, **constants)
 
         return update
 
@@ -277,10 +281,6 @@ def adam_update(
         if is_valid is not None:
             value = tf.where(is_valid, value, variable)
         variable.assign(value)
-
-
-# One pass over memory instead of a dozen, which writes in place.
-compiled_update = tf.function(adam_update, jit_compile=True)
 
 
 def sum_over_replicas(grads):
