@@ -26,6 +26,7 @@ from keras_bert_ref.guard import (
     end_at_once,
     ended_by_ctrl_c,
     guard,
+    hold,
     hold_sigterm,
 )
 
@@ -223,10 +224,12 @@ def quiet_start(is_verbose: bool = False) -> Iterator[None]:
     sys.stderr.flush()
     stderr = os.dup(2)
     reader, writer = os.pipe()
-    child = os.fork()
-    if not child:
-        os.close(writer)
-        _pass_on(reader, stderr)
+    # Ctrl-C reaches the whole group; the filter's last words come after it.
+    with hold(signal.SIGINT):
+        child = os.fork()
+        if not child:
+            os.close(writer)
+            _pass_on(reader, stderr)
     os.close(reader)
     os.dup2(writer, 2)
     os.close(writer)
@@ -246,8 +249,6 @@ def _pass_on(reader: int, stderr: int) -> NoReturn:
     """Passes lines on, but for noise, until there are no more; then ends this
     process, whatever happens: the rest of the program is not its own."""
     try:
-        # Ctrl-C reaches the whole group; the last words come after it.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
         rest = b""
         while data := os.read(reader, 1 << 16):
             *lines, rest = (rest + data).split(b"\n")

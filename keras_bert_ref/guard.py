@@ -170,14 +170,19 @@ def _count_ctrl_c(reader: int) -> None:
             )
 
 
+def hold_sigterm() -> contextlib.AbstractContextManager:
+    """Holds SIGTERM; others can then not catch it in the block."""
+    return hold(signal.SIGTERM)
+
+
 @contextlib.contextmanager
-def hold_sigterm() -> Iterator[None]:
-    """SIGTERM waits for the end of the block, and threads that start within
-    never get it. Others can then not catch it there."""
+def hold(number: int) -> Iterator[None]:
+    """A signal waits for the end of the block; threads and processes that
+    start within never get it."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
     try:
         yield
     finally:
