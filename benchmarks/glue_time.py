@@ -89,7 +89,10 @@ def make_report(lines: list[dict]) -> str:
         for line in lines:
             if (line["task"], line["epochs"]) == (task, epochs):
                 runs.setdefault(line["candidate"], {})[line["seed"]] = line
-        title = f"{task}, {MODELS[RECIPES[task].model]}, {epochs:g} epochs"
+        plural = "" if epochs == 1 else "s"
+        title = (
+            f"{task}, {MODELS[RECIPES[task].model]}, {epochs:g} epoch{plural}"
+        )
         for name, by_seed in runs.items():
             numbers = {
                 key: [line[key] for line in by_seed.values()]
