@@ -140,7 +140,7 @@ def list_scores(find) -> Iterator[tuple[str, int, dict, list[float]]]:
     """The name of each run or row of features, its seed, all it gave, and its
     scores in percent, on dev and if there is one on test."""
     for name in RUNS:
-        keys = ("eval_f1", "eval_test_f1")
+        keys = ("eval_f1", "test_f1")
         if name == CHOICE:
             keys = ("eval_accuracy",)
         for row in ROWS if name == FEATURES else [""]:

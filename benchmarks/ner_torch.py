@@ -126,7 +126,7 @@ def main():
         "global_step": num_steps,
         "train_seconds": time.perf_counter() - start,
     }
-    for name, prefix in (("dev", "eval_"), ("test", "eval_test_")):
+    for name, prefix in (("dev", "eval_"), ("test", "test_")):
         found = predict(model, data[name], labels, flags.batch_size)
         scores = metrics.score(data[name].tags, found).as_dict()
         results |= {prefix + key: value for key, value in scores.items()}

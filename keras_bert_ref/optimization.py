@@ -322,14 +322,30 @@ class LossScale:
     whose gradients overflow all the same is left out and halves the value.
     """
 
-    def __init__(self, initial: float = 2.0**15, growth_steps: int = 2000):
+    def __init__(
+        self,
+        initial: float = 2.0**15,
+        growth_steps: int = 2000,
+        lowest: float = 2.0**-24,
+    ):
         self.growth_steps = growth_steps
+        self.lowest = lowest
         options = {
             "trainable": False,
             "aggregation": tf.VariableAggregation.ONLY_FIRST_REPLICA,
         }
         self.value = tf.Variable(initial, dtype=tf.float32, **options)
         self.good_steps = tf.Variable(0, dtype=tf.int64, **options)
+
+    def check(self) -> None:
+        """Raises if steps are left out one after the other."""
+        if self.value.numpy() < self.lowest:
+            raise FloatingPointError(
+                "Gradients in float16 overflow at every step, however small "
+                "the loss is made. Go on from an earlier checkpoint with a "
+                "lower --learning_rate or a longer warm-up, or with "
+                "--dtype=bfloat16 or float32."
+            )
 
     def update(self, is_finite) -> None:
         good_steps = (self.good_steps + 1) * tf.cast(is_finite, tf.int64)

@@ -24,6 +24,8 @@ from helpers import configs, golden_training, squad_files
 from keras_bert_ref import text_files
 from keras_bert_ref.checkpoints import huggingface, tf1
 from keras_bert_ref.checkpoints.pretrained import Pretrained
+from keras_bert_ref.choice import files as choice_files
+from keras_bert_ref.choice.tasks import OPENBOOKQA, Task
 from keras_bert_ref.classifier import features as classifier_features
 from keras_bert_ref.classifier import files as classifier_files
 from keras_bert_ref.classifier import splits, tasks
@@ -205,6 +207,16 @@ class Reader(NamedTuple):
     has_checksums: bool = False
 
 
+def read_choices(kind: str):
+    task = Task(
+        kind,
+        {"train": (f"train.{kind}",)},
+        text_a="q",
+        choices=("x", "y"),
+    )
+    return lambda f: choice_files.read_examples(task, "train", str(f))
+
+
 CONFIG_TEXT = configs.tiny().to_json_string()
 RECORD = {"task": "MRPC", "labels": ["0"], "flags": {"seed": 1}}
 RESULT = {"run": "a", "flags": {}, "metrics": {"f1": 0.5}, "seconds": 1.0}
@@ -236,6 +248,22 @@ READERS = {
     "conll": Reader(
         write_texts(train__txt="-DOCSTART- O\n\na B-PER\nb I-PER\n\nc O\n"),
         lambda f: ner_files.read_file(str(f / "train.txt")),
+    ),
+    "choices": Reader(
+        write_texts(train__csv="q,x,y,label\n" + 'a,"b c",d,1\n' * 4),
+        read_choices("csv"),
+    ),
+    "choices jsonl": Reader(
+        write_texts(train__jsonl='{"q":"a","x":"b","y":"c","label":1}\n' * 3),
+        read_choices("jsonl"),
+    ),
+    "openbookqa": Reader(
+        write_texts(
+            train__jsonl=json.dumps(
+                {"question": "Why?\n\nA. b\nB. c", "answer": "B. c"}
+            )
+        ),
+        lambda f: choice_files.read_examples(OPENBOOKQA, "train", str(f)),
     ),
     "labels": Reader(
         write_texts(labels__txt="no\nyes\n"),

@@ -281,6 +281,18 @@ def test_loss_scale():
     ]
 
 
+def test_loss_scale_has_an_end():
+    """Steps that are left out for ever do not end with code 0."""
+    scale = optimization.LossScale(initial=8.0)
+    for _ in range(20):
+        scale.update(tf.constant(False))
+    scale.check()
+    for _ in range(20):
+        scale.update(tf.constant(False))
+    with pytest.raises(FloatingPointError, match="float16 overflow at every"):
+        scale.check()
+
+
 def test_loss_scale_starts_high():
     scale = optimization.LossScale()
     assert float(scale.value) == 2.0**15

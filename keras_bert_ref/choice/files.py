@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -10,10 +9,12 @@ from typing import NamedTuple
 
 from keras_bert_ref import files
 from keras_bert_ref.choice.tasks import OPENBOOKQA, Task
-from keras_bert_ref.tokenization import convert_to_unicode
+from keras_bert_ref.text_files import decode
 
 # A lettered choice in the question of OpenBookQA, or its answer.
 LETTERED = re.compile(r"([A-Z])\. (.*)", re.DOTALL)
+# Characters of a column; the csv module's own limit is 131,072.
+MAX_FIELD = 2**31 - 1
 
 
 class ChoiceExample(NamedTuple):
@@ -44,12 +45,12 @@ def read_examples(task: Task, split: str, data_dir: str) -> list[ChoiceExample]:
         )
     path = found[0]
     needs_label = split != "test"
-    text = files.read(path).removeprefix(b"\xef\xbb\xbf")
-    lines = convert_to_unicode(text)
+    content = files.read(path).removeprefix(b"\xef\xbb\xbf")
+    text = decode(content, path, first_line=1)
     if task == OPENBOOKQA:
-        rows = _read_openbookqa(lines, path, needs_label)
+        rows = _read_openbookqa(text, path, needs_label)
     else:
-        rows = _read_columns(task, lines, path, needs_label)
+        rows = _read_columns(task, text, path, needs_label)
     examples = []
     for where, example in rows:
         _check(example, where, len(examples[0].texts_b) if examples else None)
@@ -96,6 +97,11 @@ def _read_columns(
                     f"{where} has no column {column!r}; it has "
                     f"{', '.join(map(str, row))}."
                 )
+            if not isinstance(row[column], str | int | float):
+                raise ValueError(
+                    f"Column {column!r} of {where} must be a text or a "
+                    f"number, but it is {row[column]!r}."
+                )
         start = f"{row[task.text_b]} " if task.text_b else ""
         choices = [str(row[column]) for column in task.choices]
         label = 0
@@ -110,26 +116,31 @@ def _read_rows(text: str, path: str) -> Iterator[tuple[str, dict]]:
     if path.endswith(".jsonl"):
         yield from _read_json(text, path)
         return
-    dialect = {"delimiter": ","}
+    dialect = {"delimiter": ",", "strict": True}
     if path.endswith(".tsv"):
         dialect = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+    csv.field_size_limit(MAX_FIELD)
     reader = csv.DictReader(io.StringIO(text, newline=""), **dialect)
-    for row in reader:
-        where = f"line {reader.line_num} of {path}"
-        if None in row:
-            raise ValueError(
-                f"{where} has more columns than the header, line 1."
-            )
-        yield where, row
+    try:
+        for row in reader:
+            where = f"line {reader.line_num} of {path}"
+            if None in row:
+                raise ValueError(
+                    f"{where} has more columns than the header, line 1."
+                )
+            yield where, row
+    except csv.Error as error:
+        raise ValueError(
+            f"{path} is not {os.path.splitext(path)[1][1:].upper()}: at "
+            f"line {reader.reader.line_num}, {error}. A quote that is opened "
+            "must be closed, and one within quotes doubled."
+        ) from None
 
 
 def _read_json(text: str, path: str) -> Iterator[tuple[str, dict]]:
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
         where = f"line {number} of {path}"
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise ValueError(f"{where} is not JSON ({error}).") from None
+        row = files.parse_json(line.encode(), where)
         if not isinstance(row, dict):
             raise ValueError(f"{where} must be a JSON object, in braces.")
         yield where, row
@@ -139,13 +150,12 @@ def _read_label(value, choices: Sequence[str], where: str) -> int:
     """A number from 0, or the name of the right choice's column."""
     if str(value) in choices:
         return list(choices).index(str(value))
-    try:
+    if re.fullmatch(r"\s*[+-]?\d+\s*", str(value)):  # not 1.9, not True
         return int(value)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"A label must be the number of the right choice, from 0, or the "
-            f"name of its column, but {where} has {value!r}."
-        ) from None
+    raise ValueError(
+        f"A label must be the number of the right choice, from 0, or the "
+        f"name of its column, but {where} has {value!r}."
+    )
 
 
 def _read_openbookqa(
@@ -168,7 +178,10 @@ def _read_openbookqa(
                 answer = row["answer"][0] if needs_label else None
             letters, choices = zip(*pairs, strict=True)
             label = letters.index(answer) if needs_label else 0
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            for text in (stem, *choices):
+                if not isinstance(text, str):
+                    raise TypeError(f"{text!r} is not a text")
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(
                 f"{where} is not a question of OpenBookQA ({error!r}): it "
                 "needs question.stem, question.choices and answerKey; or "

@@ -27,7 +27,7 @@ def main(options: Options, _words=()) -> None:
     }
     records = {
         action: features.write_records(
-            os.path.join(setup.worker_dir(options), f"{action}.tf_record"),
+            os.path.join(setup.records_dir(options), f"{action}.tf_record"),
             examples[action],
             tokenizer,
             options.max_seq_length,

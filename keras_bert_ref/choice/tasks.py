@@ -65,6 +65,13 @@ def from_options(options) -> Task:
             f"--choice_columns names {len(columns)} column(s); a question of "
             "your own needs two or more, with commas between them."
         )
+    for i, column in enumerate(columns):
+        if column in map(str, range(len(columns))) and column != str(i):
+            raise ValueError(
+                f"A label {column} could be the name of column {column!r}, "
+                f"choice {i} of --choice_columns, or the number of another "
+                "choice, from 0; give the column another name."
+            )
     return Task(
         name,
         {split: (f"{split}.{name}",) for split in ("train", "dev", "test")},

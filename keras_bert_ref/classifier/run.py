@@ -29,7 +29,7 @@ def main(options: Options, _words=()) -> None:
         tokenizer,
         max_seq_length=options.max_seq_length,
         data_dir=options.data_dir,
-        output_dir=setup.worker_dir(options),
+        output_dir=setup.records_dir(options),
         names=flags.chosen_actions(options),
     )
     strategy = setup.choose_devices(options)

@@ -82,7 +82,7 @@ def main() -> None:
         if missing:
             print(f"Missing: {', '.join(missing)}. GLUE wants all but AX.")
 
-    guard(work, say=sys.exit)
+    guard(work, say=lambda text: print(text, file=sys.stderr))
 
 
 if __name__ == "__main__":

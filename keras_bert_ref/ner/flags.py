@@ -76,6 +76,11 @@ def check(options: commands.Options) -> None:
             f"--bilstm_units={options.bilstm_units} is for encoders that are "
             "trained; the BiLSTM on --features has --lstm_units."
         )
+    if options.features and options.dtype != "float32":
+        raise ValueError(
+            f"--dtype={options.dtype} is for encoders that are trained; "
+            "--features are computed, and the BiLSTM is trained, in float32."
+        )
     if options.features and not options.init_checkpoint:
         raise ValueError(
             "--features are those of a pre-trained encoder; set "

@@ -164,7 +164,7 @@ def main() -> None:
         scores = score_files(args.gold_file, args.predicted_file)
         print(format_scores(scores))
 
-    guard(work, say=lambda text: sys.exit(f"Not scored. {text}"))
+    guard(work, say=lambda text: print(f"Not scored. {text}", file=sys.stderr))
 
 
 if __name__ == "__main__":

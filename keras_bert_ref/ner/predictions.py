@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_bert_ref.ner import metrics, published
 from keras_bert_ref.ner.files import TaggedFile
+from keras_bert_ref.ner.tags import to_iob2
 from keras_bert_ref.ner.windows import TaggedWindow
 from keras_bert_ref.records import batches
 from keras_bert_ref.training import loop, trials
@@ -68,7 +69,7 @@ def read_examples(
     for sentence, gold, tags in zip(
         data.sentences, data.tags, predicted, strict=True
     ):
-        parts = []
+        parts, gold, tags = [], to_iob2(gold), to_iob2(tags)
         for word, right, tag in zip(sentence.words, gold, tags, strict=True):
             if right == tag == "O":
                 parts.append((word, "", ""))
@@ -92,6 +93,6 @@ def make_ranking(labels: Sequence[str], has_features: bool) -> trials.Ranking:
     return trials.Ranking(
         title="NER",
         best_by=("eval_f1",),
-        shown={"eval_f1": "f1", "eval_test_f1": "test f1"},
+        shown={"eval_f1": "f1", "test_f1": "test f1"},
         published=others if is_conll else lambda metric: {},
     )

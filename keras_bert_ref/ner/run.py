@@ -103,6 +103,7 @@ def prepare_features(options: Options, config, folder, data, layers) -> dict:
     vectors.prepare(
         folder,
         prefix,
+        config,
         data,
         layers,
         load_encoder,
@@ -130,11 +131,12 @@ def prepare(options: Options, tokenizer, model_dir: str):
     if options.do_eval and options.eval_on_test and "test" not in wanted:
         wanted.append("test")
     found = splits.read_files(options, wanted)
-    kept = (run_record.read(model_dir) or {}).get("labels", ())
-    labels = splits.find_labels(found.get("train"), kept, model_dir)
+    labels = splits.find_labels(
+        found.get("train"), run_record.read(model_dir), model_dir
+    )
     data = {
         name: splits.prepare(
-            options, name, file, labels, tokenizer, setup.worker_dir(options)
+            options, name, file, labels, tokenizer, setup.records_dir(options)
         )
         for name, file in found.items()
     }
@@ -157,7 +159,7 @@ def evaluate(model, options: Options, labels, find):
     Returns examples of dev besides."""
     parts = {"dev": "eval_"}
     if options.eval_on_test:
-        parts["test"] = "eval_test_"
+        parts["test"] = "test_"
     results, examples = {}, []
     for name, prefix in parts.items():
         split = find(options, name)

@@ -53,14 +53,22 @@ def read_files(
 
 
 def find_labels(
-    train: files.TaggedFile | None, kept: Sequence[str], output_dir: str
+    train: files.TaggedFile | None, record: dict | None, output_dir: str
 ) -> tuple[str, ...]:
     """The classes, in the order of the model's outputs.
 
     Args:
         train: what is trained on, if anything.
-        kept: those of a model that was trained in output_dir before.
+        record: run.json of a model that was trained in output_dir before.
     """
+    record = record or {}
+    task = record.get("task", "ner")
+    if task != "ner":
+        raise ValueError(
+            f"The model in {output_dir} was trained for the task {task!r}, "
+            "not to tag words; use another --output_dir."
+        )
+    kept = record.get("labels", ())
     if train is None and not kept:
         raise ValueError(
             f"There is no run.json in {output_dir} that names the labels of a "

@@ -21,12 +21,13 @@ from absl import logging
 
 from keras_bert_ref import files
 from keras_bert_ref.bars import progress_bar
+from keras_bert_ref.config import BertConfig
 from keras_bert_ref.ner.records import write_records
 from keras_bert_ref.ner.rows import layers_of
 from keras_bert_ref.ner.splits import PreparedSplit
 from keras_bert_ref.ner.windows import TaggedWindow
 from keras_bert_ref.records import batches
-from keras_bert_ref.training import loop
+from keras_bert_ref.training import loop, state
 
 FOLDER = "features"
 DIGESTS_FILE = "digests.json"
@@ -35,6 +36,7 @@ DIGESTS_FILE = "digests.json"
 def prepare(
     folder: str,
     checkpoint: str,
+    config: BertConfig,
     splits: dict[str, PreparedSplit],
     layers: Sequence[int],
     load_encoder,
@@ -45,6 +47,7 @@ def prepare(
     Args:
         folder: on a local disk.
         checkpoint: prefix of the encoder's.
+        config: the encoder's.
         layers: those that are asked for; others are not kept.
         load_encoder: makes the BertModel, if it is needed.
         **kwargs: see `_compute`.
@@ -58,7 +61,10 @@ def prepare(
             f"Features are kept on a local disk, but --output_dir is {folder}; "
             "choose another."
         )
-    digests = {"checkpoint": digest_of_checkpoint(checkpoint)}
+    digests = {
+        "checkpoint": digest_of_checkpoint(checkpoint),
+        "config": digest_of_config(config),
+    }
     digests |= {name: digest_of_windows(s) for name, s in splits.items()}
     _check_digests(folder, digests)
     encoder = None
@@ -79,11 +85,17 @@ def _path(folder: str, name: str, layer: int) -> str:
 def digest_of_checkpoint(prefix: str) -> str:
     """Of the bytes of a checkpoint's files."""
     digest = hashlib.sha256()
-    for path in [f"{prefix}.index", *sorted(files.glob(f"{prefix}.data-*"))]:
+    for path in [f"{prefix}.index", *files.starting_with(f"{prefix}.data-")]:
         with files.open_file(path, "rb") as file:
             while chunk := file.read(1 << 24):
                 digest.update(chunk)
     return digest.hexdigest()
+
+
+def digest_of_config(config: BertConfig) -> str:
+    """Of what the encoder's numbers depend on besides its weights."""
+    values = [(key, getattr(config, key)) for key in state.ARCHITECTURE]
+    return hashlib.sha256(repr(values).encode()).hexdigest()
 
 
 def digest_of_windows(split: PreparedSplit) -> str:
@@ -104,6 +116,8 @@ def _check_digests(folder: str, digests: dict[str, str]) -> None:
         cause = f"of other data, words or windows than {name} has now"
         if name == "checkpoint":
             cause = "by another checkpoint than --init_checkpoint"
+        elif name == "config":
+            cause = "with another --bert_config_file"
         raise ValueError(
             f"The features in {folder} were made {cause}; use another "
             "--output_dir, or remove that folder to have them made again."
@@ -148,10 +162,7 @@ def _compute(
             desc="encoding", total=len(split.windows), unit="windows"
         ) as bar,
     ):
-        arrays = [
-            np.lib.format.open_memmap(name, "w+", np.float16, shape)
-            for name in names
-        ]
+        arrays = [create_array(name, shape) for name in names]
         for values in loop.predict(compute, dataset):
             for row, window in zip(values, windows, strict=False):
                 for j, array in enumerate(arrays):
@@ -159,6 +170,16 @@ def _compute(
             bar.update(len(values))
         for array in arrays:
             array.flush()
+
+
+def create_array(path: str, shape: tuple[int, ...]) -> np.memmap:
+    """A float16 array on disk, of zeros; raises OSError if there is no room:
+    found out later, that would end the process without a word."""
+    array = np.lib.format.open_memmap(path, "w+", np.float16, shape)
+    if hasattr(os, "posix_fallocate"):  # not on macOS
+        with open(path, "r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, os.path.getsize(path))
+    return array
 
 
 def word_split(split: PreparedSplit, path: str) -> PreparedSplit:

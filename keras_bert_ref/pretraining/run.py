@@ -52,7 +52,7 @@ def main(options: Options, words: Sequence[str] = ()) -> None:
         eval_records = find_records(options.eval_input_file)
         _, eval_records = choose_objective(options, config, eval_records)
     if distribution.is_chief(strategy):
-        state.keep_config(options.output_dir, config)
+        state.keep_config(options.output_dir, config, options.do_train)
     with strategy.scope():
         model = heads.BertPretraining(
             config,

@@ -263,7 +263,7 @@ def main() -> None:
 
     guard(
         lambda: score_files(args),
-        say=lambda text: sys.exit(f"Not scored. {text}"),
+        say=lambda text: print(f"Not scored. {text}", file=sys.stderr),
     )
 
 

@@ -28,7 +28,7 @@ def main(options: Options, _words=()) -> None:
     config = setup.read_config(options)
     tokenizer = setup.read_tokenizer(options, config)
     # Before TensorFlow is at work: this may use other processes.
-    folder = setup.worker_dir(options)
+    folder = setup.records_dir(options)
     if options.do_train:
         train_records, num_steps = prepare_training(options, tokenizer, folder)
     if options.do_predict:
@@ -36,7 +36,7 @@ def main(options: Options, _words=()) -> None:
     strategy = setup.choose_devices(options)
     is_chief = distribution.is_chief(strategy)
     if is_chief:
-        state.keep_config(options.output_dir, config)
+        state.keep_config(options.output_dir, config, options.do_train)
     with strategy.scope():
         model = heads.BertSpan(
             config, dtype=policy, bilstm_units=options.bilstm_units

@@ -66,7 +66,7 @@ def run(
     """
     is_chief = distribution.is_chief(strategy)
     if is_chief:
-        state.keep_config(options.output_dir, config)
+        state.keep_config(options.output_dir, config, options.do_train)
 
     def train_and_evaluate(options: Options) -> tuple[dict | None, bool]:
         model = _build(tuning, options, strategy)
@@ -107,8 +107,9 @@ def _train(tuning: FineTuning, options: Options, strategy, model) -> bool:
     if not num_steps:
         raise ValueError(
             f"{records.num_records} examples for --num_train_epochs="
-            f"{options.num_train_epochs} do not fill one batch; lower "
-            f"--train_batch_size={options.train_batch_size}."
+            f"{options.num_train_epochs} do not fill one batch; raise "
+            "that, or lower --train_batch_size="
+            f"{options.train_batch_size}."
         )
 
     def evaluate() -> dict:

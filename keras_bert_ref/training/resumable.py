@@ -153,6 +153,8 @@ def train_resumably(
 
     def save() -> None:
         check_weights()
+        if loss_scale is not None:
+            loss_scale.check()
         if distribution.is_chief(strategy):
             save_to(plan.output_dir, plan.keep_checkpoint_max)
 

@@ -106,6 +106,14 @@ def worker_dir(options: Options) -> str:
     return os.path.join(options.output_dir, name)
 
 
+def records_dir(options: Options) -> str:
+    """Where the records of examples go. Those of a command that does not
+    train have a folder of their own: it may run beside a training that reads
+    its own again and again."""
+    name = "" if options.do_train else "evaluation"
+    return os.path.join(worker_dir(options), name)
+
+
 def skips_padding(options: Options) -> bool:
     """Whether encoders leave out padding. They do on CPUs only: elsewhere
     shapes that change with every batch cost more than they save."""

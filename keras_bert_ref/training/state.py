@@ -142,8 +142,11 @@ def _has_norm(value) -> bool:
         return bool(np.isfinite(np.square(value, dtype=np.float32).sum()))
 
 
-def keep_config(output_dir: str, config: BertConfig) -> None:
-    """Leaves bert_config.json in the folder, so that it loads by itself."""
+def keep_config(
+    output_dir: str, config: BertConfig, is_training: bool = True
+) -> None:
+    """Leaves bert_config.json in a folder that is trained in, so that it
+    loads by itself; raises if its checkpoints are of another architecture."""
     path = os.path.join(output_dir, "bert_config.json")
     if tf.io.gfile.exists(path):
         other = BertConfig.from_json_file(path)
@@ -152,7 +155,7 @@ def keep_config(output_dir: str, config: BertConfig) -> None:
             for key in ARCHITECTURE
             if getattr(config, key) != getattr(other, key)
         ]
-        if different and latest(output_dir):
+        if different and tf1.prefixes_in_folder(output_dir):
             key = different[0]
             raise ValueError(
                 f"{output_dir} holds checkpoints of another architecture: "
@@ -160,7 +163,8 @@ def keep_config(output_dir: str, config: BertConfig) -> None:
                 f"{getattr(config, key)} in "
                 "--bert_config_file. Use another --output_dir or that config."
             )
-    files.replace(path, config.to_json_string())
+    if is_training:
+        files.replace(path, config.to_json_string())
 
 
 def _all(output_dir: str) -> list[str]:

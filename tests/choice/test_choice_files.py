@@ -108,6 +108,8 @@ HEADER = "question,x,y,z,label\n"
         (HEADER + "q,a,b,c,0,1\n", "line 2 of .* more columns than the header"),
         ("question,x,y,label\nq,a,b,0\n", "no column 'z'; it has question, x"),
         (HEADER, "There is no question in .*train.csv"),
+        (HEADER + 'q,a,b,"c,0\nq,a,b,c,0\n', "not CSV: at line 3, .* closed"),
+        (HEADER + "q,a,b,c,1.9\n", "number of the right choice.* has '1.9'"),
     ],
 )
 def test_bad_rows(tmp_path, text, message):
@@ -132,11 +134,59 @@ def test_bad_rows(tmp_path, text, message):
             json.dumps({"question": "W\n\nA. a", "answer": "A. a"}),
             "same number of choices, 2, but line 2 of .* has 1",
         ),
+        (json.dumps({**SHORT, "answer": ""}), "line 2 of .* not a question"),
+        (json.dumps({**SHORT, "answer": []}), "line 2 of .* not a question"),
+        (
+            json.dumps(OFFICIAL).replace('"one"', "1"),
+            "line 2 of .* not a question of .*1 is not a text",
+        ),
+        ('{"question": ' + "[" * 100_000, "line 2 of .* is not JSON"),
     ],
 )
 def test_bad_questions(tmp_path, line, message):
     with pytest.raises(ValueError, match=message):
         read(tmp_path, tasks.OPENBOOKQA, json.dumps(OFFICIAL) + "\n" + line)
+
+
+def test_other_encodings(tmp_path):
+    path = tmp_path / "train.csv"
+    path.write_bytes(HEADER.encode() + "q,a,b,café,0\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="UTF-8, but line 2 of .*train.csv"):
+        files.read_examples(own(), "train", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"x": ["a", "b"]},
+            r"'x' of line 1 .* a text or a number, but it is \[",
+        ),
+        ({"label": 1.9}, "number of the right choice.* has 1.9"),
+        ({"label": True}, "number of the right choice.* has True"),
+    ],
+)
+def test_bad_values(tmp_path, changes, message):
+    row = {"question": "q", "x": "a", "y": 2, "z": "c", "label": 1}
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path, own("jsonl"), json.dumps({**row, **changes}))
+    assert read(tmp_path, own("jsonl"), json.dumps(row)) == [
+        ("q", ["a", "2", "c"], 1)
+    ]
+
+
+def test_long_columns(tmp_path):
+    text = "a " * 100_000
+    (found,) = read(tmp_path, own(), HEADER + f"q,{text},b,c,0\n")
+    assert found.texts_b[0] == text
+
+
+def test_columns_called_by_numbers(tmp_path):
+    """A label that could be a name or a number is nobody's."""
+    with pytest.raises(ValueError, match="label 1 could be the name of column"):
+        own(columns=["1", "2", "3"])
+    own(columns=["0", "1", "2"])
+    own(columns=["7", "8"])
 
 
 def test_bad_tasks(tmp_path):

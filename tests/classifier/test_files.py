@@ -6,7 +6,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from helpers import glue_files
+from helpers import glue_files, runners
 from keras_bert_ref import prepared
 from keras_bert_ref.classifier import files as classifier_files
 from keras_bert_ref.classifier import splits as classifier_data
@@ -399,8 +399,7 @@ def test_submission(tmp_path, capsys, monkeypatch):
         ([str(tmp_path)], "There is no submission"),
     ):
         monkeypatch.setattr("sys.argv", ["zip", zip_file, *wrong])
-        with pytest.raises(SystemExit, match=message):
-            glue_submission.main()
+        runners.check_refused(glue_submission.main, capsys, message)
 
 
 def test_submission_names():

@@ -8,9 +8,10 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 
+import pytest
 from absl import flags
 
 from keras_bert_ref import commands
@@ -140,3 +141,10 @@ def read_results(output_dir: pathlib.Path) -> dict[str, float]:
     lines = (output_dir / "eval_results.txt").read_text().split("\n")
     assert lines.pop() == "" and lines == sorted(lines)
     return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
+
+
+def check_refused(main: Callable[[], None], capsys, message: str) -> None:
+    """A command without flags of absl ends with code 1 and a sentence."""
+    with pytest.raises(SystemExit, match="^1$"):
+        main()
+    assert re.search(message, capsys.readouterr().err)

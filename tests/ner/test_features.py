@@ -116,6 +116,12 @@ def test_command(run_ner, arguments, tmp_path, folder):
     # A finished row is evaluated by itself.
     runners.run(run_ner, *arguments, "--do_eval", "--features=embeddings")
 
+    config = json.loads((folder / "bert_config.json").read_text())
+    config["hidden_act"] = "relu"
+    (tmp_path / "relu.json").write_text(json.dumps(config))
+    other = f"--bert_config_file={tmp_path}/relu.json"
+    with pytest.raises(ValueError, match="with another --bert_config_file"):
+        runners.run(run_ner, *arguments, *both, "--features=last", other)
     other = f"--init_checkpoint={folder}/two.ckpt"
     with pytest.raises(ValueError, match="by another checkpoint than --init"):
         runners.run(run_ner, *arguments, *both, "--features=last", other)
@@ -126,6 +132,16 @@ def test_command(run_ner, arguments, tmp_path, folder):
             *(run_ner, *arguments, *both, "--features=last"),
             "--context=document",
         )
+
+
+def test_room_is_taken_at_once(tmp_path):
+    """A sparse file would end the process with SIGBUS on a full disk."""
+    array = vectors.create_array(str(tmp_path / "x.npy"), (1000, 64))
+    array[3] = 1
+    array.flush()
+    status = (tmp_path / "x.npy").stat()
+    assert status.st_blocks * 512 >= status.st_size >= 1000 * 64 * 2
+    assert np.load(tmp_path / "x.npy")[3:5].sum() == 64
 
 
 def kept_layers(out) -> list[int]:
@@ -163,6 +179,12 @@ def test_bad_flags(run_ner, arguments):
             *arguments,
             *("--do_train", "--features=last", "--bilstm_units=4"),
         )
+    with pytest.raises(ValueError, match="--dtype=float16 is for encoders th"):
+        runners.run(
+            run_ner,
+            *arguments,
+            *("--do_train", "--features=last", "--dtype=float16"),
+        )
     without = [a for a in arguments if "init_checkpoint" not in a]
     with pytest.raises(
         ValueError, match="pre-trained encoder; set --init_check"
@@ -174,4 +196,4 @@ def test_remote_folders(tmp_path):
     with pytest.raises(
         ValueError, match="local disk, but --output_dir is gs://"
     ):
-        vectors.prepare("gs://x", "model.ckpt", {}, [1], lambda: None)
+        vectors.prepare("gs://x", "model.ckpt", None, {}, [1], None)

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from helpers import runners
 from keras_bert_ref.ner import files, metrics, tags
 
 # The entities of each file, as published with the data.
@@ -132,5 +133,16 @@ def test_command(tmp_path, capsys, monkeypatch):
     assert lines[0] == "2 words, accuracy 50.00%"
     assert " ".join(lines[-1].split()) == "all 50.00 100.00 66.67 1 2 1"
     monkeypatch.setattr(sys, "argv", ["score_ner", path + "?"])
-    with pytest.raises(SystemExit, match="Not scored. There is no file"):
+    message = "Not scored. There is no file"
+    runners.check_refused(metrics.main, capsys, message)
+
+
+def test_ctrl_c(tmp_path, capsys, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "argv", ["score_ner", "x"])
+    monkeypatch.setattr(metrics, "score_files", interrupt)
+    with pytest.raises(SystemExit, match="^130$"):
         metrics.main()
+    assert "Not scored. Interrupted" in capsys.readouterr().err

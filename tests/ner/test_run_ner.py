@@ -9,7 +9,7 @@ import pytest
 from helpers import configs, model_folders, ner_files, runners, xla
 from keras_bert_ref import heads
 from keras_bert_ref.checkpoints import tf1
-from keras_bert_ref.ner import files, metrics
+from keras_bert_ref.ner import files, metrics, predictions
 from keras_bert_ref.ner.objective import TAGGING
 from keras_bert_ref.training import evaluations, run_record, state
 
@@ -69,9 +69,9 @@ def test_learns(run_ner, arguments, tmp_path, data_dir):
     assert evaluations.read_best(str(out)) in lines
     report = (out / "report.html").read_text()
     assert '"both", "B-PER"]' in report
-    assert results["eval_f1"] > 0.9 and results["eval_test_f1"] > 0.9
+    assert results["eval_f1"] > 0.9 and results["test_f1"] > 0.9
     assert results["global_step"] == 60
-    for name, prefix in (("dev", "eval_"), ("test", "eval_test_")):
+    for name, prefix in (("dev", "eval_"), ("test", "test_")):
         path = str(out / f"{name}_predictions.txt")
         scores = metrics.score_files(path).as_dict()
         for key, value in scores.items():
@@ -183,6 +183,58 @@ def test_other_labels_are_refused(run_ner, arguments, tmp_path):
         ValueError, match="has the labels O, B-LOC.* with O, B-Z"
     ):
         runners.run(run_ner, *arguments, "--do_train")
+
+
+def test_a_model_of_another_task_is_refused(run_ner, arguments, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    record = {"task": "MRPC", "labels": ["0", "1"]}
+    (out / "run.json").write_text(json.dumps(record))
+    with pytest.raises(ValueError, match="trained for the task 'MRPC', not to"):
+        runners.run(run_ner, *arguments, "--do_predict")
+
+
+def test_a_type_called_test(run_ner, arguments, tmp_path):
+    """Its scores on dev are not those of the test file."""
+    folder = tmp_path / "clinical"
+    folder.mkdir()
+    lines = ner_files.make_lines(8, 0)
+    for name in ("train", "dev", "test"):
+        (folder / f"{name}.txt").write_text(lines.replace("-PER", "-test"))
+    runners.run(
+        run_ner,
+        *arguments,
+        *(f"--data_dir={folder}", "--do_train", "--do_eval"),
+        *("--num_train_epochs=1", "--eval_on_test"),
+    )
+    results = runners.read_results(tmp_path / "out")
+    assert {"eval_test_f1", "test_f1", "test_test_f1"} <= results.keys()
+
+
+def test_examples_of_iob1(tmp_path):
+    """What the report shows as right is right, whatever the file's scheme."""
+    path = tmp_path / "dev.txt"
+    path.write_text("a I-ORG\nb I-ORG\nc O\n\nd I-LOC\n")
+    data = files.read_file(str(path))
+    found = predictions.read_examples(data, [["B-ORG", "I-ORG", "O"], ["O"]])
+    assert [example.is_right for example in found] == [True, False]
+
+
+def test_an_evaluation_leaves_the_records_of_a_training(
+    run_ner, arguments, tmp_path
+):
+    runners.run(
+        *(run_ner, *arguments, "--do_train", "--do_eval"),
+        "--num_train_epochs=1",
+    )
+    out = tmp_path / "out"
+    names = "dev.tf_record", "bert_config.json"
+    before = [(out / name).stat().st_mtime_ns for name in names]
+    folder = tmp_path / "short"
+    folder.mkdir()
+    (folder / "dev.txt").write_text(ner_files.make_lines(3, 9))
+    runners.run(run_ner, *arguments, f"--data_dir={folder}", "--do_eval")
+    assert [(out / name).stat().st_mtime_ns for name in names] == before
 
 
 def test_documents_that_nothing_marks(run_ner, arguments, tmp_path, caplog):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers import runners
 from helpers.squad_files import make_articles, make_question
 from keras_bert_ref.squad.examples import read_articles
 from keras_bert_ref.squad.metrics import (
@@ -269,12 +270,11 @@ def test_command_v2(files, tmp_path, monkeypatch, capsys):
         (None, "Not scored. .* question 1 has 0"),
     ],
 )
-def test_command_refuses(files, monkeypatch, path, message):
+def test_command_refuses(files, capsys, monkeypatch, path, message):
     data_file, existing = files(make_data({"1": []}), predictions={"1": "x"})
     arguments = ["squad", data_file, path or existing]
     monkeypatch.setattr(sys, "argv", arguments)
-    with pytest.raises(SystemExit, match=message):
-        main()
+    runners.check_refused(main, capsys, message)
 
 
 @pytest.mark.parametrize(
@@ -285,20 +285,20 @@ def test_command_refuses(files, monkeypatch, path, message):
         ([], {}, "predictions.json holds a JSON list"),
     ],
 )
-def test_command_checks_types(files, monkeypatch, predictions, odds, message):
+def test_command_checks_types(
+    files, capsys, monkeypatch, predictions, odds, message
+):
     data = make_data({"1": ["x"]}, is_impossible=False)
     *paths, odds_file = files(data, predictions=predictions, odds=odds)
     arguments = ["squad", *paths, f"--na_prob_file={odds_file}"]
     monkeypatch.setattr(sys, "argv", arguments)
-    with pytest.raises(SystemExit, match=f"Not scored. .*{message}"):
-        main()
+    runners.check_refused(main, capsys, f"Not scored. .*{message}")
 
 
-def test_command_never_replaces_its_input(files, monkeypatch):
+def test_command_never_replaces_its_input(files, capsys, monkeypatch):
     paths = files(make_data({"1": ["x"]}), predictions={"1": "x"})
     monkeypatch.setattr(sys, "argv", ["squad", *paths, "-o", paths[1]])
-    with pytest.raises(SystemExit, match="no output .* an input"):
-        main()
+    runners.check_refused(main, capsys, "no output .* an input")
 
 
 def test_answers_are_needed():

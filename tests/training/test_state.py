@@ -187,6 +187,21 @@ def other_config(**changes) -> BertConfig:
     return BertConfig.from_dict({**CONFIG.to_dict(), **changes})
 
 
+def test_config_of_a_released_folder_is_not_replaced(tmp_path):
+    path = tmp_path / "bert_config.json"
+    path.write_text(CONFIG.to_json_string())
+    (tmp_path / "bert_model.ckpt.index").touch()
+    with pytest.raises(ValueError, match="checkpoints of another architect"):
+        state.keep_config(str(tmp_path), other_config(num_hidden_layers=2))
+    assert path.read_text() == CONFIG.to_json_string()
+
+
+def test_evaluation_keeps_no_config(tmp_path):
+    folder = tmp_path / "new"
+    state.keep_config(str(folder), CONFIG, is_training=False)
+    assert not folder.exists()
+
+
 def test_other_architecture_is_refused(save, tmp_path):
     state.keep_config(str(tmp_path), CONFIG)
     other = other_config(num_hidden_layers=2)
