@@ -78,6 +78,9 @@ def guard(
 
     Errors that a user can mend come without a traceback; --verbosity=1 shows
     it. Ctrl-C ends with code 130.
+
+    Args:
+        say: shows the last sentence and returns; the code is set here.
     """
     try:
         call()

@@ -11,6 +11,8 @@ from keras_bert_ref.network import original_name
 # Variables whose original name matches one of these do not decay.
 NO_DECAY = ("LayerNorm", "layer_norm", "bias")
 CLIP_NORM = 1.0
+# Of float16; some forty steps in a row without a usable gradient lead there.
+MIN_LOSS_SCALE = 2.0**-24
 
 
 @keras.saving.register_keras_serializable("keras_bert_ref")
@@ -322,14 +324,8 @@ class LossScale:
     whose gradients overflow all the same is left out and halves the value.
     """
 
-    def __init__(
-        self,
-        initial: float = 2.0**15,
-        growth_steps: int = 2000,
-        lowest: float = 2.0**-24,
-    ):
+    def __init__(self, initial: float = 2.0**15, growth_steps: int = 2000):
         self.growth_steps = growth_steps
-        self.lowest = lowest
         options = {
             "trainable": False,
             "aggregation": tf.VariableAggregation.ONLY_FIRST_REPLICA,
@@ -339,7 +335,7 @@ class LossScale:
 
     def check(self) -> None:
         """Raises if steps are left out one after the other."""
-        if self.value.numpy() < self.lowest:
+        if self.value.numpy() < MIN_LOSS_SCALE:
             raise FloatingPointError(
                 "Gradients in float16 overflow at every step, however small "
                 "the loss is made. Go on from an earlier checkpoint with a "
