@@ -60,6 +60,7 @@ class BertHead(BertNetwork):
                 "bilstm",
                 units=self.bilstm_units,
                 input_size=self.feature_size,
+                skip_padding=self.skip_padding,
             )
             self.feature_size = 2 * self.bilstm_units
 

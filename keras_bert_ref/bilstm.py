@@ -2,35 +2,50 @@
 
 The paper tries one on top of its left-to-right model (table 5), so that every
 token sees those behind it too. Its size is not published; it starts from
-random weights in fine-tuning.
+random weights in fine-tuning. recurrence.py has the LSTM itself.
 """
 
 import keras
 import tensorflow as tf
 
-from keras_bert_ref import attention_mask
+from keras_bert_ref import attention_mask, recurrence
 from keras_bert_ref.layers import BertLayer
 
 
 class BiLSTM(BertLayer):
     """One layer in each direction, side by side.
 
+    Keras' LSTM, unless padding is skipped: it runs on all devices and
+    compiles, but works on padding.
+
     Args:
         units: int. U, of each direction.
+        input_size: int. D.
+        skip_padding: bool. Spend no work on padding; shapes then depend on
+            the batch.
 
     Call arguments:
         x: float [B, T, D].
         input_mask: int [B, T]; 1 real, 0 padding. None: no padding.
 
     Returns:
-        float [B, T, 2U]; and float [B, 2U], what each direction ends with:
-        the first half at the last real token, the second at the first.
+        float [B, T, 2U], of no use at padding; and float [B, 2U], what each
+        direction ends with: the first half at the last real token, the second
+        at the first.
     """
 
-    def __init__(self, config, units: int, input_size: int, **kwargs):
+    def __init__(
+        self,
+        config,
+        units: int,
+        input_size: int,
+        skip_padding: bool = False,
+        **kwargs,
+    ):
         super().__init__(config, **kwargs)
         self.units = units
         self.input_size = input_size
+        self.skip_padding = skip_padding
 
     @property
     def output_shape(self):
@@ -58,13 +73,30 @@ class BiLSTM(BertLayer):
     def call(self, x, input_mask=None, training=False):
         if input_mask is None:
             input_mask = tf.ones(tf.shape(x)[:2], tf.int32)
-        y = self.lstm(
-            tf.cast(x, self.variable_dtype),
-            mask=tf.cast(input_mask, tf.bool),
-            training=training,
-        )
-        y = tf.identity(y)  # without Keras' own mask, which heads do not know
+        x = tf.cast(x, self.variable_dtype)
+        if self.skip_padding:
+            y = self._run_packed(x, input_mask)
+        else:
+            mask = tf.cast(input_mask, tf.bool)
+            y = self.lstm(x, mask=mask, training=training)
+            y = tf.identity(y)  # without Keras' mask, which heads do not know
         last = attention_mask.last_positions(input_mask)
         forward = tf.gather(y[..., : self.units], last, batch_dims=1)[:, 0]
         backward = y[:, 0, self.units :]
         return y, tf.concat([forward, backward], axis=-1)
+
+    def _run_packed(self, x, input_mask):
+        """The same as Keras' layer, without work on padding. What the gates
+        take from x is one matmul for all tokens; only what they take from the
+        token before has to wait for it."""
+        directions = zip(
+            (self.lstm.forward_layer.cell, self.lstm.backward_layer.cell),
+            recurrence.schedules(input_mask),
+            strict=True,
+        )
+        outputs = []
+        for cell, schedule in directions:
+            z = tf.matmul(schedule.pack(x), cell.kernel) + cell.bias
+            h = recurrence.lstm(z, cell.recurrent_kernel, schedule)
+            outputs.append(schedule.unpack(h))
+        return tf.concat(outputs, axis=-1)

@@ -22,6 +22,7 @@ ORDER = [
     "heads",
     "bert_head",
     "bilstm",
+    "recurrence",
     "modeling",
     "attention_mask",
     "network",

@@ -23,6 +23,7 @@ class FeatureTagger(BertNetwork):
         is_weighted: bool. Sum the layers with weights that are learned, as in
             ELMo: a softmax, and one scale. Otherwise they stand side by side.
         units: int. U, in each direction.
+        skip_padding: bool. Spend no work on padding, see BiLSTM.
 
     Call arguments:
         batch: a dictionary with `vectors` float [B, W, J, D] and `input_mask`
@@ -39,6 +40,7 @@ class FeatureTagger(BertNetwork):
         num_layers: int,
         is_weighted: bool,
         units: int,
+        skip_padding: bool = False,
         **kwargs,
     ):
         super().__init__(config, **kwargs)
@@ -46,6 +48,7 @@ class FeatureTagger(BertNetwork):
         self.num_layers = num_layers
         self.is_weighted = is_weighted
         self.units = units
+        self.skip_padding = skip_padding
 
     def build(self, input_shape=None):
         size = self.config.hidden_size
@@ -63,7 +66,11 @@ class FeatureTagger(BertNetwork):
         self.lstms = []
         for i in range(NUM_LSTMS):
             lstm = self.add_child(
-                BiLSTM, f"bilstm_{i}", units=self.units, input_size=size
+                BiLSTM,
+                f"bilstm_{i}",
+                units=self.units,
+                input_size=size,
+                skip_padding=self.skip_padding,
             )
             self.lstms.append(lstm)
             size = 2 * self.units

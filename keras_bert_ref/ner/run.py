@@ -48,6 +48,7 @@ def main(options: Options, _words=()) -> None:
                 num_layers=len(rows.layers_of(options.features, depth)),
                 is_weighted=rows.is_weighted(options.features),
                 units=options.lstm_units,
+                skip_padding=setup.skips_padding(options),
             )
         else:
             model = heads.BertTagger(
