@@ -4,10 +4,11 @@
         --report=docs/ABLATIONS.md
 
 Two-layer models are pre-trained on one corpus, each with the same number of
-sequences, then fine-tuned on SST-2 and on CoNLL-2003, three seeds each. Every
-command resumes, and what it gave is a line of results.jsonl in the output
-folder; so this one resumes too. --stop_after=NAME ends early, --report alone
-with --nothing writes the page from what is there.
+sequences, then fine-tuned on SST-2 and on CoNLL-2003, three seeds each, before
+the next one is. Every command resumes, and what it gave is a line of the
+results' file; so this one resumes too, also on another machine, where only a
+model with rows that are still missing is pre-trained again. --stop_after=NAME
+ends early, --nothing with --report writes the page from what is there.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from keras_bert_ref import files
 
 ROOT = pathlib.Path(__file__).parent.parent
 SHARED_DATA = ROOT.parent / "shared/data"
-LENGTH, PREDICTIONS, BATCH_SIZE, VOCAB_SIZE = 64, 10, 64, 8000
+LENGTH, PREDICTIONS, BATCH_SIZE, VOCAB_SIZE = 64, 10, 64, 4000
 HELD_OUT = 40  # every so manieth document
 SEEDS = 3
 
@@ -71,15 +72,15 @@ REPORT = """# The paper's ablations in miniature
 
 {machine} In all {hours:.1f} hours.
 
-Two-layer models (2/128/2, vocabulary of 8,000, dropout 0) pre-trained on 19 MB
-of Wikipedia, each on {sequences:,} sequences of {length} tokens ({steps:,}
-steps of {batch_size}); then SST-2 ({sst2_epochs:g} epochs) and CoNLL-2003, one
-sentence at a time ({ner_epochs:g} epochs), {seeds} seeds each. The models are
-uncased and a hundred times smaller than the paper's, so absolute numbers are
-incomparable; what can be compared is their order. Perplexity is that of masked
-words on held-out documents; that of the left-to-right model is of next words
-and another quantity. SST-2 is accuracy on dev, NER on testa. Means with their
-standard errors.
+Two-layer models (2/128/2, vocabulary of {vocab_size:,}, dropout 0) pre-trained
+on 19 MB of Wikipedia, each on {sequences:,} sequences of {length} tokens
+({steps:,} steps of {batch_size}); then SST-2 ({sst2_epochs:g} epochs) and
+CoNLL-2003, one sentence at a time ({ner_epochs:g} epochs), {seeds} seeds each.
+The models are uncased and a hundred times smaller than the paper's, so absolute
+numbers are incomparable; what can be compared is their order. Perplexity is
+that of masked words on held-out documents; that of the left-to-right model is
+of next words and another quantity. SST-2 is accuracy on dev, NER on testa.
+Means with their standard errors.
 
 | Model | Perplexity | SST-2 | NER F1 | Paper, Base: SST-2 | MNLI | NER |
 |---|--:|--:|--:|--:|--:|--:|
@@ -112,13 +113,18 @@ TASKS = {"sst2": "eval_accuracy", "ner": "eval_f1"}
 
 class Ablations(Stages):
     def __init__(self, options):
-        super().__init__(pathlib.Path(options.output_dir), options.stop_after)
+        folder = pathlib.Path(options.output_dir)
+        super().__init__(
+            folder, options.stop_after, pathlib.Path(options.results)
+        )
+        self.preparation = Stages(folder)
         self.options = options
 
     def prepare(self) -> None:
         """Text, vocabulary, records and configs."""
-        self.run("text", self.split_corpus)
-        self.run(
+        run = self.preparation.run
+        run("text", self.split_corpus)
+        run(
             "vocabulary",
             lambda: self.command(
                 "keras_bert_ref.vocabulary",
@@ -128,11 +134,11 @@ class Ablations(Stages):
             ),
         )
         for masking in MASKING:
-            self.run(
+            run(
                 f"records {masking}",
                 lambda masking=masking: self.make_records(masking, "train", 5),
             )
-        self.run(
+        run(
             "records held out",
             lambda: self.make_records("80/10/10", "held_out", 1),
         )
@@ -203,6 +209,12 @@ class Ablations(Stages):
         )
         return read_scores(self.folder / name)
 
+    def checkpoint(self, model: str, share: float) -> pathlib.Path:
+        """The index file of a checkpoint after a share of the steps."""
+        steps = self.options.steps
+        step = steps if share == 1 else round(steps // 3 * 3 * share)
+        return self.folder / model / f"model.ckpt-{step}.index"
+
     def fine_tune(self, row: str, task: str) -> dict:
         model, share, flags = {**ROWS, **FIGURE_5}[row]
         direction = MODELS[model][2] if model else "bidi"
@@ -220,11 +232,8 @@ class Ablations(Stages):
             *flags,
         ]
         if model:
-            step = round(self.options.steps // 3 * 3 * share)
-            step = self.options.steps if share == 1 else step
-            shared.append(
-                f"--init_checkpoint={self.folder}/{model}/model.ckpt-{step}"
-            )
+            path = self.checkpoint(model, share).with_suffix("")
+            shared.append(f"--init_checkpoint={path}")
         if task == "sst2":
             self.command(
                 "run_classifier.py",
@@ -246,15 +255,20 @@ class Ablations(Stages):
         return {"scores": [x["metrics"][TASKS[task]] for x in trials]}
 
     def run_all(self) -> None:
-        self.prepare()
-        for name in MODELS:
-            self.run(f"pretrain {name}", lambda name=name: self.pretrain(name))
-        for row in {**ROWS, **FIGURE_5}:
-            for task in TASKS:
-                self.run(
-                    f"{row} {task}",
-                    lambda row=row, task=task: self.fine_tune(row, task),
-                )
+        for model in (*MODELS, None):
+            rows = [k for k, v in {**ROWS, **FIGURE_5}.items() if v[0] == model]
+            wanted = {
+                f"{row} {task}": (row, task) for row in rows for task in TASKS
+            }
+            if wanted.keys() <= self.results.keys():
+                continue
+            self.prepare()
+            if model:
+                if not self.checkpoint(model, 1.0).exists():
+                    self.results.pop(f"pretrain {model}", None)
+                self.run(f"pretrain {model}", lambda m=model: self.pretrain(m))
+            for name, arguments in wanted.items():
+                self.run(name, lambda a=arguments: self.fine_tune(*a))
 
     def scores(self, row: str, task: str) -> list[float]:
         return [
@@ -296,6 +310,7 @@ class Ablations(Stages):
             steps=options.steps,
             batch_size=BATCH_SIZE,
             length=LENGTH,
+            vocab_size=VOCAB_SIZE,
             seeds=SEEDS,
             sst2_epochs=options.sst2_epochs,
             ner_epochs=options.ner_epochs,
@@ -327,6 +342,9 @@ class Ablations(Stages):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output_dir", required=True)
+    parser.add_argument(
+        "--results", default=ROOT / "benchmarks/results/ablations.jsonl"
+    )
     parser.add_argument("--report", help="the page to write")
     parser.add_argument("--nothing", action="store_true", help="run nothing")
     parser.add_argument("--stop_after", help="the last result to make")

@@ -32,7 +32,7 @@ NER_FLAGS = {
     ],
     DOCUMENT: [
         *("--learning_rate=1e-4", "--train_batch_size=4"),
-        *("--num_train_epochs=4", "--max_seq_length=512"),
+        *("--num_train_epochs=3", "--max_seq_length=512"),
         "--context=document",
     ],
     FEATURES: [
@@ -51,7 +51,7 @@ REPORT = """# Named entities and multiple choice with MiniLM
 
 all-MiniLM-L6-v2 on all of CoNLL-2003. MiniLM is uncased and small, so the
 numbers are not comparable with Table 7. Fine-tuning: learning rate 1e-4;
-sentences: batches of 16, 3 epochs, length 128; documents: batches of 4, 4
+sentences: batches of 16, 3 epochs, length 128; documents: batches of 4, 3
 epochs, length 512. Hugging Face is BertForTokenClassification on PyTorch
 (`benchmarks/ner_torch.py`) with the same weights, words, labels, GELU,
 schedule, decay, dropout and BERT's Adam. Features: BiLSTM of 256 units in each

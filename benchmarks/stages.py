@@ -14,15 +14,22 @@ class Stages:
     """Runs what is not there yet; remembers what it gave.
 
     Args:
-        folder: where files go; results.jsonl has a line for each stage.
+        folder: where files go.
         stop_after: the name of the last stage to run.
+        results: a file with a line for each stage; None: results.jsonl in the
+            folder.
     """
 
-    def __init__(self, folder: pathlib.Path, stop_after: str | None = None):
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        stop_after: str | None = None,
+        results: pathlib.Path | None = None,
+    ):
         self.folder = folder.resolve()
         self.folder.mkdir(parents=True, exist_ok=True)
         self.stop_after = stop_after
-        self.path = self.folder / "results.jsonl"
+        self.path = results or self.folder / "results.jsonl"
         text = self.path.read_text() if self.path.exists() else ""
         lines = [json.loads(line) for line in text.splitlines()]
         self.results = {line["name"]: line for line in lines}

@@ -35,3 +35,11 @@ def test_stops_where_it_is_told_to(tmp_path):
     with pytest.raises(SystemExit):
         stages.Stages(tmp_path, stop_after="a").run("a", dict)
     assert "a" in stages.Stages(tmp_path).results
+
+
+def test_results_may_stand_elsewhere(tmp_path):
+    path = tmp_path / "results" / "all.jsonl"
+    path.parent.mkdir()
+    stages.Stages(tmp_path / "a", results=path).run("x", lambda: {"y": 1})
+    assert stages.Stages(tmp_path / "b", results=path).results["x"]["y"] == 1
+    assert not (tmp_path / "a" / "results.jsonl").exists()
