@@ -24,8 +24,6 @@ from keras_bert_ref.ner.files import Sentence
 from keras_bert_ref.sliding_windows import find_max_context, find_windows
 from keras_bert_ref.tokenization import FullTokenizer
 
-CONTEXTS = ("sentence", "document", "sentence_in_document")
-
 
 class TaggedWindow(NamedTuple):
     """Tokens, and the words among them that are predicted here.
@@ -64,7 +62,7 @@ def make_windows(
 
     Args:
         max_seq_length: int. No window is longer.
-        context: one of CONTEXTS.
+        context: see --context.
         doc_stride: int. How far apart windows start, in pieces.
     """
     if doc_stride < 1:

@@ -1,6 +1,7 @@
 """What a person sees of a run: progress, speed, metrics."""
 
 import json
+import math
 import os
 import time
 
@@ -108,7 +109,12 @@ class Progress:
         else:
             self.bar.set_postfix_str(shown.split(", ")[0])  # there is no room
         if self.path:
-            line = {"step": step, "seconds": now - self.start, **values}
+            # JSON has no NaN, which a step of float16 that overflows gives.
+            finite = {
+                name: value if math.isfinite(value) else None
+                for name, value in values.items()
+            }
+            line = {"step": step, "seconds": now - self.start, **finite}
             with tf.io.gfile.GFile(self.path, "a") as file:
                 file.write(json.dumps(line) + "\n")
             with self.writer.as_default():

@@ -167,6 +167,7 @@ def add_examples(page: Page, output_dir: str) -> None:
 
 def _summary(output_dir: str) -> str:
     lines = progress.read_metrics(output_dir)
+    lines = [line for line in lines if line["loss"] is not None]
     if not lines:
         return "Nothing was trained here yet."
     last = lines[-1]

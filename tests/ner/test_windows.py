@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_bert_ref import prepared
-from keras_bert_ref.ner import files, records, tfds, windows
+from keras_bert_ref.ner import files, flags, records, tfds, windows
 from keras_bert_ref.records import batches
 from keras_bert_ref.tokenization import FullTokenizer
 
@@ -148,7 +148,7 @@ def test_neighbours_share_the_room(tokenizer):
     ]
 
 
-@pytest.mark.parametrize("context", windows.CONTEXTS)
+@pytest.mark.parametrize("context", flags.CONTEXTS)
 def test_odd_words(tokenizer, context):
     """A word without pieces, and one longer than a window."""
     data = parse("a O\n\u200b O\nabcdefgh O\nb O\n")
@@ -174,7 +174,7 @@ def test_stride(tokenizer):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("context", windows.CONTEXTS)
+@pytest.mark.parametrize("context", flags.CONTEXTS)
 def test_every_word_once(shared_dir, context):
     """All of testa with the cased vocabulary: each word is predicted exactly
     once, at its first piece."""

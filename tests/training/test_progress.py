@@ -27,6 +27,17 @@ def test_a_line_a_report(tmp_path):
     assert lines[0]["seconds"] < lines[1]["seconds"]
 
 
+def test_what_is_no_number_is_null(tmp_path):
+    seen = progress.Progress(str(tmp_path), 0, 10)
+    seen.report(1, {"loss": float("nan"), "gradient_norm": float("inf")}, {})
+    seen.report(2, {"loss": 2.0, "gradient_norm": 1.0}, {})
+    first, second = progress.read_metrics(str(tmp_path))
+    assert first["loss"] is first["gradient_norm"] is None
+    assert second["loss"] == 2.0
+    drawn = curves.read_curves(str(tmp_path), ["loss", "gradient_norm"])
+    assert drawn["loss"]["training"] == [(2, 2.0)]
+
+
 def test_resuming_drops_what_will_come_again(tmp_path):
     report(tmp_path, 0, [2, 4, 6])
     report(tmp_path, 4, [5, 6])

@@ -68,6 +68,15 @@ EXAMPLES = [
 ]
 
 
+def test_a_step_that_overflowed(folder):
+    """Its loss is null; the report tells of the last number."""
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 5, "seconds": 9.0, "loss": null}\n')
+    report.write(str(folder), RANKING, EXAMPLES)
+    page = (folder / "report.html").read_text()
+    assert "At step 4 the training loss was 0.25." in page
+
+
 def test_what_a_report_holds(folder):
     report.write(str(folder), RANKING, EXAMPLES)
     page = (folder / "report.html").read_text()
