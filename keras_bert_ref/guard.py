@@ -16,6 +16,8 @@ from typing import NoReturn
 
 from absl import logging
 
+from keras_bert_ref import interruptions
+
 # What the system says, and what to do about it.
 SYSTEM_ERRORS = (
     (
@@ -143,7 +145,7 @@ def watch_for_signals() -> Iterator[list[int]]:
     wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     before = {
         number: signal.signal(number, lambda n, _: received.append(n))
-        for number in (signal.SIGTERM, signal.SIGINT)
+        for number in interruptions.ending_signals()
     }
     counter = threading.Thread(target=_count_ctrl_c, args=[reader], daemon=True)
     counter.start()
@@ -194,11 +196,10 @@ def hold(number: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def ended_by_ctrl_c(action: Callable | signal.Handlers) -> Iterator[None]:
-    """Ctrl-C does this within the block, unless it is ignored, as it is in
-    jobs that a shell starts in the background."""
+    """Ctrl-C does this within the block, unless it is ignored."""
     before = signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or before is signal.SIG_IGN:
+    if not is_main or signal.SIGINT not in interruptions.ending_signals():
         yield
         return
     signal.signal(signal.SIGINT, action)

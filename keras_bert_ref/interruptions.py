@@ -18,6 +18,13 @@ _received: list[int] = []
 _num_deferring = 0
 
 
+def ending_signals() -> list[signal.Signals]:
+    """SIGTERM and Ctrl-C, but for what is ignored: Ctrl-C is in jobs that a
+    script starts in the background, and does not mean them."""
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    return [n for n in numbers if signal.getsignal(n) is not signal.SIG_IGN]
+
+
 @contextlib.contextmanager
 def discard_on_signals() -> Iterator[None]:
     """Ends the process, when asked, with what is unfinished removed.
@@ -27,9 +34,8 @@ def discard_on_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # signals reach the main thread alone
         return
-    numbers = (signal.SIGTERM, signal.SIGINT)
     _received.clear()
-    before = {n: signal.signal(n, _on_signal) for n in numbers}
+    before = {n: signal.signal(n, _on_signal) for n in ending_signals()}
     try:
         yield
         check()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_ref import guard
+from keras_bert_ref import guard, interruptions
 from keras_bert_ref.guard import Interrupted
 
 
@@ -149,6 +149,25 @@ def test_signals_are_heard_and_handed_back(number):
         os.kill(os.getpid(), number)
         assert received == [number]
     assert signal.getsignal(number) == before
+
+
+@pytest.fixture
+def ignored_ctrl_c():
+    """As in the background jobs of a script."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ignored_ctrl_c")
+def test_ignored_signals_stay_ignored():
+    with guard.watch_for_signals() as received:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert received == [signal.SIGTERM]
+    with interruptions.discard_on_signals():
+        os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 @pytest.mark.parametrize("before", [signal.default_int_handler, signal.SIG_IGN])
