@@ -73,7 +73,7 @@ wheels: $(VENV)/ready
 MINUTES ?= 10
 test-chaos: $(VENV)/ready
 	KERAS_BERT_FUZZ_TRIALS=150 KERAS_BERT_FUZZ_STRINGS=1000000 \
-		$(BIN)/python -m pytest -q tests/test_fuzz.py
+		$(BIN)/python -m pytest -q tests/test_fuzz.py tests/chaos
 	$(BIN)/python tests/chaos/campaign.py --minutes=$(MINUTES)
 
 .venv-tf219/ready: setup.cfg pyproject.toml requirements/constraints-tf219.txt

@@ -1,4 +1,5 @@
-"""A short campaign; `make test-chaos MINUTES=60` is the long one."""
+"""A short campaign, and what campaigns are made of. `make test-chaos` runs all
+of it; `make test` leaves the campaign out."""
 
 import os
 import random
@@ -18,6 +19,7 @@ TRIALS = [
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_short_campaign(tmp_path):
     campaign = Campaign(tmp_path, {name for name, _ in TRIALS}, SEED)
     campaign.run_undisturbed()
