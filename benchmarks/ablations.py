@@ -26,6 +26,7 @@ from keras_bert_ref import files
 ROOT = pathlib.Path(__file__).parent.parent
 SHARED_DATA = ROOT.parent / "shared/data"
 LENGTH, PREDICTIONS, BATCH_SIZE, VOCAB_SIZE = 64, 10, 64, 4000
+SETTINGS = ("steps", "sst2_epochs", "ner_epochs", "max_documents")
 HELD_OUT = 40  # every so manieth document
 SEEDS = 3
 
@@ -119,6 +120,16 @@ class Ablations(Stages):
         )
         self.preparation = Stages(folder)
         self.options = options
+        settings = {
+            "vocab_size": VOCAB_SIZE,
+            **{name: getattr(options, name) for name in SETTINGS},
+        }
+        found = self.run("settings", lambda: settings)
+        if not settings.items() <= found.items():
+            sys.exit(
+                f"{self.path} holds results of {found}, but these runs have "
+                f"{settings}; choose another --results."
+            )
 
     def prepare(self) -> None:
         """Text, vocabulary, records and configs."""
