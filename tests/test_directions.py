@@ -1,6 +1,7 @@
 """Models that read in one direction: what they see, learn, and keep."""
 
 import dataclasses
+import json
 
 import keras
 import numpy as np
@@ -9,7 +10,8 @@ import tensorflow as tf
 
 from helpers import configs, pretraining_files
 from keras_bert_ref import heads, losses
-from keras_bert_ref.checkpoints import conversion, tf1
+from keras_bert_ref.checkpoints import conversion, huggingface, tf1
+from keras_bert_ref.checkpoints.pretrained import Pretrained
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.modeling import BertModel
 from keras_bert_ref.pretraining import next_words
@@ -309,6 +311,26 @@ def test_conversion(tmp_path, capsys):
         ValueError, match="=rtl; Hugging Face's BERT reads both"
     ):
         conversion.convert(backwards, str(tmp_path / "x"), "huggingface")
+    assert not (tmp_path / "x").exists()
+
+
+def test_heads_without_a_place(tmp_path):
+    """Hugging Face's classifiers have no BiLSTM, and pool the first token."""
+    model = build(heads.BertClassifier, "bidi", num_labels=2, bilstm_units=4)
+    with pytest.raises(ValueError, match="has a BiLSTM .* without --bilstm_un"):
+        huggingface.write(str(tmp_path), Pretrained.of(model))
+    model = build(heads.BertClassifier, "ltr", num_labels=2)
+    with pytest.raises(ValueError, match="left-to-right .* the last token"):
+        huggingface.write(str(tmp_path), Pretrained.of(model))
+    assert not list(tmp_path.iterdir())
+    model = build(heads.BertClassifier, "bidi", num_labels=2)
+    huggingface.write(str(tmp_path), Pretrained.of(model))
+    path = tmp_path / "config.json"
+    path.write_text(
+        json.dumps({**json.loads(path.read_text()), "is_decoder": True})
+    )
+    with pytest.raises(ValueError, match="left-to-right .* the last token"):
+        huggingface.read(str(tmp_path))
 
 
 def test_config_keys():

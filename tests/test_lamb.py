@@ -163,6 +163,8 @@ def test_optimizer_of_flags(options):
     expected = create_optimizer(5e-5, 10, 2)
     assert type(original) is AdamWeightDecay
     assert original.get_config() == expected.get_config()
+    corrected = setup.make_optimizer(options("--bias_correction"), 10, 2)
+    assert type(corrected) is AdamWeightDecay and corrected.bias_correction
     lamb = setup.make_optimizer(
         options(
             "--optimizer=lamb",

@@ -12,6 +12,7 @@ import dataclasses
 import os
 import re
 import reprlib
+from collections.abc import Collection
 
 import numpy as np
 import safetensors
@@ -124,6 +125,7 @@ def read(folder: str) -> Pretrained:
     }
     for name in TIED_NAMES.keys() & arrays.keys():
         _check_tied(folder, name, arrays[name], tensors)
+    _check_heads(config, tensors)
     pretrained = Pretrained(folder, config, tensors)
     pretrained.leave_out(
         "config keys",
@@ -266,6 +268,23 @@ def make_record(values: dict, num_labels: int, folder: str) -> dict:
     return record
 
 
+def _check_heads(config: BertConfig, tensors: Collection[str]) -> None:
+    """Refuses what heads of the other side would compute otherwise."""
+    if config.direction == "ltr" and "output_weights" in tensors:
+        raise ValueError(
+            "The classifier of a left-to-right model reads the last token, "
+            "Hugging Face's the first, so the numbers could not be kept; "
+            "convert the pre-trained checkpoint instead."
+        )
+    if any(name.startswith("bilstm/") for name in tensors):
+        raise ValueError(
+            "The model has a BiLSTM between encoder and head, for which "
+            "Hugging Face's BERT has no place, so the numbers could not be "
+            "kept; convert the pre-trained checkpoint, or a model without "
+            "--bilstm_units."
+        )
+
+
 def config_to_dict(
     config: BertConfig, tensors: dict, record: dict | None = None
 ) -> dict:
@@ -281,12 +300,7 @@ def config_to_dict(
             "BERT reads both ways or, as a decoder, from left to right, so the "
             "numbers could not be kept."
         )
-    if config.direction == "ltr" and "output_weights" in tensors:
-        raise ValueError(
-            "The classifier of a left-to-right model reads the last token, "
-            "Hugging Face's the first, so the numbers could not be kept; "
-            "convert the pre-trained checkpoint instead."
-        )
+    _check_heads(config, tensors)
     values = _known(config.to_dict())
     values["hidden_act"] = next(
         theirs

@@ -95,7 +95,7 @@ def _read_columns(
             if row.get(column) is None:
                 raise ValueError(
                     f"{where} has no column {column!r}; it has "
-                    f"{', '.join(map(str, row))}."
+                    f"{', '.join(str(k) for k in row if row[k] is not None)}."
                 )
             if not isinstance(row[column], str | int | float):
                 raise ValueError(

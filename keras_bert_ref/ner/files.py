@@ -172,10 +172,17 @@ def check_documents(data: TaggedFile) -> None:
 def write_predictions(
     path: str, data: TaggedFile, predicted: Sequence[Sequence[str]]
 ) -> None:
-    """Writes the file again with one more column, the predicted tag."""
-    lines = list(data.lines)
+    """Writes the file again with one more column, the predicted tag. Starts of
+    documents get O: conlleval wants as many columns in all lines."""
+    new_tags = {
+        number: "O"
+        for number, line in enumerate(data.lines)
+        if line.split()[:1] == [DOCUMENT_START]
+    }
     for sentence, tags in zip(data.sentences, predicted, strict=True):
-        for number, tag in zip(sentence.lines, tags, strict=True):
-            separator = "\t" if "\t" in lines[number] else " "
-            lines[number] = lines[number].rstrip(" \t") + separator + tag
+        new_tags |= zip(sentence.lines, tags, strict=True)
+    lines = list(data.lines)
+    for number, tag in new_tags.items():
+        separator = "\t" if "\t" in lines[number] else " "
+        lines[number] = lines[number].rstrip(" \t") + separator + tag
     files.replace(path, "".join(line + "\n" for line in lines))

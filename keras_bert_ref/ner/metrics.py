@@ -101,7 +101,7 @@ def format_scores(scores: Scores) -> str:
         f"{scores.num_words} words, accuracy {100 * scores.accuracy:.2f}%",
         row("type", *names),
     ]
-    for kind, counts in {**scores.by_type, "all": scores.overall}.items():
+    for kind, counts in [*scores.by_type.items(), ("all", scores.overall)]:
         shares = counts.precision, counts.recall, counts.f1
         lines.append(row(kind, *(f"{100 * x:.2f}" for x in shares), *counts))
     return "\n".join(lines)

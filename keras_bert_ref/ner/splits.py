@@ -45,7 +45,8 @@ def read_files(
             found[name] = tfds.read_file(options.data_dir, name)
         else:
             path = files.find_file(options.data_dir, name)
-            needs_tags = name != "test" or options.eval_on_test
+            is_scored = options.do_eval and options.eval_on_test
+            needs_tags = name != "test" or is_scored
             found[name] = files.read_file(path, needs_tags)
         if options.context != "sentence":
             files.check_documents(found[name])

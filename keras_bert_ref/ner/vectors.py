@@ -11,6 +11,7 @@ of the words in the file, which are the rows of these arrays.
 """
 
 import dataclasses
+import glob
 import hashlib
 import os
 from collections.abc import Sequence
@@ -78,7 +79,7 @@ def prepare(
             _compute(encoder, split, missing, paths, **kwargs)
 
 
-def _path(folder: str, name: str, layer: int) -> str:
+def _path(folder: str, name: str, layer: int | str) -> str:
     return os.path.join(folder, f"{name}.layer_{layer}.npy")
 
 
@@ -108,10 +109,14 @@ def digest_of_windows(split: PreparedSplit) -> str:
 
 
 def _check_digests(folder: str, digests: dict[str, str]) -> None:
+    """Compares what there are features of with what was recorded before, and
+    records what the next ones are made of."""
     path = os.path.join(folder, DIGESTS_FILE)
     before = files.read_json(path) if files.exists(path) else {}
     for name, digest in digests.items():
-        if before.get(name, digest) == digest:
+        of_all = name in ("checkpoint", "config")
+        pattern = _path(glob.escape(folder), "*" if of_all else name, "*")
+        if not glob.glob(pattern) or before.get(name, digest) == digest:
             continue
         cause = f"of other data, words or windows than {name} has now"
         if name == "checkpoint":

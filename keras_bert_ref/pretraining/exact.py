@@ -58,14 +58,13 @@ def generate(
         summary.counts.update(count_instances(instances))
     with summary.phase("writing"):
         size = batch_size(settings)
-        batches = (
-            instances[order[start : start + size]]
-            for start in range(0, len(order), size)
-        )
+        starts = range(0, len(order), size)
+        batches = (instances[order[i : i + size]] for i in starts)
         make = functools.partial(make_records, corpus.tokens, settings)
         with progress_bar(
             desc="writing", total=len(order), unit="instances"
         ) as bar:
-            for records in map_in_order(make, batches, num_workers):
+            made = map_in_order(make, batches, num_workers)
+            for start, records in zip(starts, made, strict=True):
                 yield records
-                bar.update(len(records))
+                bar.update(min(size, len(order) - start))

@@ -141,5 +141,7 @@ def describe(record: bytes, inv_vocab: Mapping[int, str]) -> str:
     ):
         if weight:
             tokens[position] += f"({inv_vocab[label]})"
-    is_random = features["next_sentence_labels"][0]
-    return f"{' '.join(tokens)} [random next: {'yes' if is_random else 'no'}]"
+    labels = features["next_sentence_labels"]
+    weights = features.get("next_sentence_weights", [1])  # packed: of each
+    answers = ["yes" if x else "no" for x in labels[: int(sum(weights))]]
+    return f"{' '.join(tokens)} [random next: {', '.join(answers)}]"

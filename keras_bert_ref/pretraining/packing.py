@@ -113,16 +113,29 @@ def find_sequences_per_row(paths: Sequence[str]) -> int | None:
     """S of packed records; None if they are not packed.
 
     Raises:
-        ValueError: some files are packed and others are not.
+        ValueError: some files are packed and others are not, or one is
+            damaged.
     """
     import tensorflow as tf
+    from google.protobuf.message import DecodeError
 
+    from keras_bert_ref.records import damage
     from keras_bert_ref.records.files import open_file
 
     found = {}
     for path in paths:
-        for record in open_file(tf.constant(path)).take(1):
-            example = tf.train.Example.FromString(record.numpy())
+        try:
+            records = list(open_file(tf.constant(path)).take(1))
+        except tf.errors.DataLossError as error:
+            raise damage.make_error([path]) from error
+        for record in records:
+            try:
+                example = tf.train.Example.FromString(record.numpy())
+            except DecodeError as error:
+                raise ValueError(
+                    f"The first record of {path} is no tf.train.Example; make "
+                    "the file again with create_pretraining_data.py."
+                ) from error
             starts = example.features.feature["cls_positions"].int64_list
             found[path] = len(starts.value) or None
     kinds = {is_packed: path for path, is_packed in found.items()}

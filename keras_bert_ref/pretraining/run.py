@@ -120,7 +120,8 @@ def evaluate(options: Options, strategy, model, objective, records) -> dict:
         )
     results.pop("tokens")
     words = objective.curves[0].removesuffix("_accuracy")
-    results[f"{words}_perplexity"] = math.exp(results[f"{words}_loss"])
+    loss = min(results[f"{words}_loss"], 700.0)  # exp(710) is no number
+    results[f"{words}_perplexity"] = math.exp(loss)
     return dict(sorted(results.items()))
 
 

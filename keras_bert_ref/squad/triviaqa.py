@@ -12,11 +12,11 @@ places where an answer stands, the first is trained on.
 import argparse
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 
-from absl import logging
-
 from keras_bert_ref import files
+from keras_bert_ref.guard import guard
 
 MAX_WORDS = 400
 
@@ -37,7 +37,8 @@ def make_articles(
             pages = [page["Filename"] for page in question["EntityPages"]]
             answer = question["Answer"]
             answers = {answer["Value"], *answer.get("Aliases", [])}
-        except (KeyError, TypeError) as error:
+            "".join([name, text, *pages, *answers])  # all of them are texts
+        except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(
                 f"Data[{place}] of {source} is no question of TriviaQA-Wiki "
                 f"({type(error).__name__}: {error}); give wikipedia-train.json "
@@ -93,12 +94,6 @@ def convert(input_file: str, evidence_dir: str, output_file: str) -> int:
             "evidence?"
         )
     files.replace_json(output_file, {"version": "1.1", "data": articles})
-    logging.info(
-        "%d questions with their documents, of %d questions, in %s.",
-        len(articles),
-        len(data["Data"]),
-        output_file,
-    )
     return len(articles)
 
 
@@ -108,7 +103,15 @@ def main() -> None:
     parser.add_argument("--evidence_dir", required=True)
     parser.add_argument("--output_file", required=True)
     options = parser.parse_args()
-    convert(options.input_file, options.evidence_dir, options.output_file)
+
+    def work() -> None:
+        count = convert(**vars(options))
+        print(
+            f"{count} pairs of a question and its document are in "
+            f"{options.output_file}."
+        )
+
+    guard(work, say=lambda text: print(f"Error: {text}", file=sys.stderr))
 
 
 if __name__ == "__main__":

@@ -104,7 +104,10 @@ HEADER = "question,x,y,z,label\n"
             HEADER + "q,a,b,c,0\nq,a, ,c,0\n",
             "Choice 1 of line 3 of .* is empty",
         ),
-        (HEADER + "q,a,b,0\n", "line 2 of .* has no column 'label'"),
+        (
+            HEADER + "q,a,b,0\n",
+            "line 2 .* has no column 'label'; it has question, x, y, z\\.",
+        ),
         (HEADER + "q,a,b,c,0,1\n", "line 2 of .* more columns than the header"),
         ("question,x,y,label\nq,a,b,0\n", "no column 'z'; it has question, x"),
         (HEADER, "There is no question in .*train.csv"),

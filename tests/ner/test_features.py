@@ -92,6 +92,19 @@ def test_command(run_ner, arguments, tmp_path, folder):
     """Several rows from one command; only the layers that are asked for are
     kept; and it resumes."""
     both = ["--do_train", "--do_eval"]
+    config = json.loads((folder / "bert_config.json").read_text())
+
+    def other_config(**changes) -> str:
+        path = tmp_path / "other.json"
+        path.write_text(json.dumps({**config, **changes}))
+        return f"--bert_config_file={path}"
+
+    # What was refused leaves nothing that the right command stumbles over.
+    with pytest.raises(ValueError, match="one encoder, .*ltr.rtl has two"):
+        runners.run(
+            *(run_ner, *arguments, *both, "--features=embeddings"),
+            other_config(directionality="ltr+rtl"),
+        )
     runners.run(run_ner, *arguments, *both, "--features=embeddings")
     out = tmp_path / "out"
     assert kept_layers(out) == [0]
@@ -116,10 +129,7 @@ def test_command(run_ner, arguments, tmp_path, folder):
     # A finished row is evaluated by itself.
     runners.run(run_ner, *arguments, "--do_eval", "--features=embeddings")
 
-    config = json.loads((folder / "bert_config.json").read_text())
-    config["hidden_act"] = "relu"
-    (tmp_path / "relu.json").write_text(json.dumps(config))
-    other = f"--bert_config_file={tmp_path}/relu.json"
+    other = other_config(hidden_act="relu")
     with pytest.raises(ValueError, match="with another --bert_config_file"):
         runners.run(run_ner, *arguments, *both, "--features=last", other)
     other = f"--init_checkpoint={folder}/two.ckpt"

@@ -132,6 +132,10 @@ def test_command(tmp_path, capsys, monkeypatch):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "2 words, accuracy 50.00%"
     assert " ".join(lines[-1].split()) == "all 50.00 100.00 66.67 1 2 1"
+    write(tmp_path / "a", "a B-all B-all\nb B-X O\n")  # a type of that name
+    metrics.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[2:]] == ["X", "all", "all"]
     monkeypatch.setattr(sys, "argv", ["score_ner", path + "?"])
     message = "Not scored. There is no file"
     runners.check_refused(metrics.main, capsys, message)

@@ -93,6 +93,9 @@ def test_predictions_stand_in_the_last_column(tmp_path):
     assert written.tags == predicted
     assert written.lines[2] == "ab x B-X B-X"
     assert len(written.lines) == len(TEXT.split("\n")) - 1
+    # conlleval wants as many columns everywhere, also where documents start.
+    counts = {len(line.split()) for line in written.lines if line.strip()}
+    assert counts == {4}
 
 
 def tokens_of(window, tokenizer) -> str:

@@ -193,7 +193,7 @@ def test_two_phases_killed_in_each(tmp_path):
 def test_flagfiles(run):
     """They parse, name themselves, and their schedules are the published."""
     paths = sorted((runners.ROOT / "configs/runs").glob("pretraining_*.flags"))
-    steps = {}
+    steps, others = {}, {}
     for path in paths:
         assert f"--flagfile=configs/runs/{path.name}" in path.read_text()
         runners.parse(f"--flagfile={path}", "--input_file=x", "--output_dir=x")
@@ -204,10 +204,22 @@ def test_flagfiles(run):
             options.num_train_steps,
             options.stop_at_step,
         )
+        others[path.stem.removeprefix("pretraining_")] = (
+            options.train_batch_size,
+            options.learning_rate,
+            options.num_warmup_steps,
+            options.optimizer,
+        )
     assert steps["base_phase1"] == (128, 1_000_000, 900_000)
     assert steps["base_phase2"] == (512, 1_000_000, None)
     assert steps["lamb_large_phase1"] == (128, 7038, None)
     assert steps["lamb_large_phase2"] == (512, 1563, None)
+    lamb = {name: others.pop(name) for name in list(others) if "lamb" in name}
+    assert lamb == {
+        "lamb_large_phase1": (65536, 6e-3, 2000, "lamb"),
+        "lamb_large_phase2": (32768, 4e-3, 200, "lamb"),
+    }
+    assert set(others.values()) == {(256, 1e-4, 10_000, "adamw")}
 
 
 def test_masking_flagfiles():

@@ -16,6 +16,7 @@ from keras_bert_ref.config import find_model, find_run
 from keras_bert_ref.ner import published as ner_published
 from keras_bert_ref.reproduce import checks, run
 from keras_bert_ref.reproduce.catalogue import CHECKS, RUNNERS, read_catalogue
+from keras_bert_ref.reproduce.materials import Materials
 from keras_bert_ref.squad.published import published_scores as squad_published
 from keras_bert_ref.training import trials
 
@@ -337,6 +338,21 @@ def plan_all(tmp_path):
         lines = [x for x in text.split("\n") if x and not x.startswith("#")]
         yield row, [shlex.split(line.replace("<best>", "8")) for line in lines]
     assert not list(tmp_path.iterdir()), "nothing is made"
+
+
+def test_names_need_files_with_documents(tmp_path):
+    """TensorFlow Datasets' copy has none, and --context=document wants them."""
+    info = tmp_path / "tfds/conll2003/conll2003/1.0.0/dataset_info.json"
+    info.parent.mkdir(parents=True)
+    info.touch()
+    (row,) = (row for row in ROWS.values() if row.name == "table7/base")
+    folder = str(tmp_path)
+    materials = Materials(folder, folder, folder, folder)
+    lack = materials.missing(row)[-1]
+    assert "conll2003/eng.train" in lack and "documents" in lack
+    assert materials.data_flags(row, "ner_base") == [
+        f"--data_dir={folder}/conll2003"
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,11 @@
 """TriviaQA's files as SQuAD's."""
 
 import json
+import sys
 
 import pytest
 
+from helpers import runners
 from keras_bert_ref.squad import examples, triviaqa
 from keras_bert_ref.squad.tfds import read_articles
 
@@ -55,6 +57,33 @@ def test_other_files(folder):
     path.write_text(json.dumps({"Data": [{"Question": "?"}]}))
     with pytest.raises(ValueError, match=r"Data\[0\] of .*KeyError: 'Questio"):
         triviaqa.convert(str(path), str(folder), "x")
+    question = json.loads((folder / "qa.json").read_text())["Data"][0]
+    question["Answer"]["Value"] = 7
+    path.write_text(json.dumps({"Data": [question]}))
+    with pytest.raises(ValueError, match=r"Data\[0\] of .*TypeError: .* int"):
+        triviaqa.convert(str(path), str(folder), "x")
     path.write_text(json.dumps({"Data": []}))
     with pytest.raises(ValueError, match="No document of .* in its first 400"):
         triviaqa.convert(str(path), str(folder), "x")
+
+
+def test_command(folder, monkeypatch, capsys):
+    target = folder / "squad.json"
+
+    def call(name: str) -> None:
+        flags = {
+            "input_file": folder / name,
+            "evidence_dir": folder,
+            "output_file": target,
+        }
+        arguments = [f"--{key}={value}" for key, value in flags.items()]
+        monkeypatch.setattr(sys, "argv", ["triviaqa", *arguments])
+        triviaqa.main()
+
+    runners.check_refused(
+        lambda: call("none.json"), capsys, "Error: There is no file"
+    )
+    assert not target.exists()
+    call("qa.json")
+    assert target.exists()
+    assert capsys.readouterr().out.startswith("1 pairs of a question and its")
