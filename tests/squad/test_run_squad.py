@@ -249,7 +249,7 @@ def test_ensemble(run_squad, folder, monkeypatch):
 def test_flagfiles(run_squad):
     """Every published run parses, and leaves paths to the command line."""
     paths = sorted((runners.ROOT / "configs/runs").glob("squad_*.flags"))
-    assert len(paths) == 11
+    assert len(paths) == 12
     for path in paths:
         runners.parse(
             f"--flagfile={path}",
