@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 SHARED_DATA = ROOT.parent / "shared/data"
 LENGTH, PREDICTIONS, BATCH_SIZE, VOCAB_SIZE = 64, 10, 64, 4000
 SETTINGS = ("steps", "sst2_epochs", "ner_epochs", "max_documents")
-HELD_OUT = 40  # every so manieth document
+HELD_OUT = 40  # one document of so many
 SEEDS = 3
 
 # Of records: the shares of [MASK] and of words that stay.
