@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from helpers import configs, model_folders, ner_files, runners, xla
-from keras_bert_ref import heads
+from keras_bert_ref import heads, modeling
 from keras_bert_ref.checkpoints import tf1
+from keras_bert_ref.config import BertConfig
 from keras_bert_ref.ner import files, metrics, predictions
 from keras_bert_ref.ner.objective import TAGGING
 from keras_bert_ref.training import evaluations, run_record, state
@@ -121,6 +122,29 @@ def test_contexts_and_trials(run_ner, arguments, tmp_path):
     runners.run(run_ner, *many)
     assert (out / "results.jsonl").read_text().splitlines() == lines
     assert state.latest(str(out / "trial_1")) == before
+
+
+@pytest.mark.slow
+def test_one_direction(run_ner, arguments, model_dir, tmp_path):
+    """A left-to-right checkpoint is refused by a model that reads both ways,
+    and what that leaves does not stand in the way of the right command."""
+    config = BertConfig.from_json_file(f"{model_dir}/bert_config.json")
+    config.directionality = "ltr"
+    config.to_json_file(f"{tmp_path}/ltr.json")
+    prefix = f"{tmp_path}/ltr.ckpt"
+    tf1.save(modeling.BertModel(config), prefix)
+    flags = [
+        *(*arguments, "--do_train", "--do_eval", "--num_train_epochs=1"),
+        *(f"--init_checkpoint={prefix}", "--context=sentence_in_document"),
+    ]
+    with pytest.raises(ValueError, match="ltr.ckpt .*ltr"):
+        runners.run(run_ner, *flags)
+    assert not state.latest(f"{tmp_path}/out")
+    right = f"--bert_config_file={tmp_path}/ltr.json"
+    runners.run(run_ner, *flags, right, "--bilstm_units=4")
+    kept = tf1.read(state.latest(f"{tmp_path}/out"))
+    assert kept[tf1.DIRECTION] == 1
+    assert kept["output_weights"].shape == (5, 8)
 
 
 @pytest.mark.slow
