@@ -2,8 +2,7 @@
 
 The paper tries one on top of its left-to-right model (table 5), so that every
 token sees those behind it too. Its size is not published; it starts from
-random weights in fine-tuning. recurrence.py has the LSTM
-that skips padding.
+random weights in fine-tuning. recurrence.py has the LSTM that skips padding.
 """
 
 import keras
