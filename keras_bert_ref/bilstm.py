@@ -40,9 +40,12 @@ class BiLSTM(BertLayer):
         units: int,
         input_size: int,
         skip_padding: bool = False,
+        dtype=None,
         **kwargs,
     ):
-        super().__init__(config, **kwargs)
+        policy = keras.dtype_policies.get(dtype)
+        # A long sum: never half precision.
+        super().__init__(config, dtype=policy.variable_dtype, **kwargs)
         self.units = units
         self.input_size = input_size
         self.skip_padding = skip_padding
@@ -65,7 +68,7 @@ class BiLSTM(BertLayer):
                 name="lstm",
             ),
             merge_mode="concat",
-            dtype=self.variable_dtype,  # a long sum: never half precision
+            dtype=self.dtype_policy,
             name="both",
         )
         self.lstm.build((None, None, self.input_size))
@@ -73,7 +76,6 @@ class BiLSTM(BertLayer):
     def call(self, x, input_mask=None, training=False):
         if input_mask is None:
             input_mask = tf.ones(tf.shape(x)[:2], tf.int32)
-        x = tf.cast(x, self.variable_dtype)
         if self.skip_padding:
             y = self._run_packed(x, input_mask)
         else:

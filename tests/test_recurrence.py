@@ -1,5 +1,6 @@
 """Our LSTM equals Keras' own, and what it does not compute is padding."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,7 +11,8 @@ from keras_bert_ref.bilstm import BiLSTM
 
 ROWS, TOKENS, SIZE, UNITS = 5, 9, 7, 6
 RNG = np.random.default_rng(0)
-X = RNG.normal(size=(ROWS, TOKENS, SIZE)).astype(np.float32)
+# Numbers of 8 bits, which half precision keeps.
+X = RNG.integers(-127, 128, (ROWS, TOKENS, SIZE)).astype(np.float32) / 64
 
 
 def right_padded(*lengths) -> np.ndarray:
@@ -27,9 +29,13 @@ MASKS = {
 }
 
 
-def make(skip_padding: bool) -> BiLSTM:
+def make(skip_padding: bool, **kwargs) -> BiLSTM:
     layer = BiLSTM(
-        configs.tiny(), UNITS, input_size=SIZE, skip_padding=skip_padding
+        configs.tiny(),
+        UNITS,
+        input_size=SIZE,
+        skip_padding=skip_padding,
+        **kwargs,
     )
     layer.build()
     values = np.random.default_rng(1)
@@ -38,7 +44,18 @@ def make(skip_padding: bool) -> BiLSTM:
     return layer
 
 
-def run(layer: BiLSTM, mask: np.ndarray):
+class Model(keras.layers.Layer):
+    """Something that holds a BiLSTM."""
+
+    def __init__(self, lstm: BiLSTM, **kwargs):
+        super().__init__(**kwargs)
+        self.lstm = lstm
+
+    def call(self, x, mask):
+        return self.lstm(x, mask)
+
+
+def run(layer: keras.layers.Layer, mask: np.ndarray):
     """Outputs where the mask is 1, both ends, and all gradients."""
     x = tf.constant(X)
     towards = np.random.default_rng(2).normal(size=(ROWS, TOKENS, 2 * UNITS))
@@ -63,6 +80,17 @@ def test_equals_keras(name):
     if not mask[:, 0].all():  # ends are those of rows that begin with a token
         ours[1] = theirs[1] = 0.0
     assert len(ours) == 9
+    for mine, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize("skip_padding", [True, False])
+def test_is_never_half_precision(policy, skip_padding):
+    mask = MASKS["lengths"]
+    in_half = Model(make(skip_padding, dtype=policy), dtype=policy)
+    ours, theirs = run(in_half, mask), run(make(skip_padding=False), mask)
+    del ours[2], theirs[2]  # the gradient of x, which the model rounds
     for mine, other in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-5)
 
