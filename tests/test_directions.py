@@ -11,7 +11,7 @@ import tensorflow as tf
 from helpers import configs, pretraining_files
 from keras_bert_ref import heads, losses
 from keras_bert_ref.checkpoints import conversion, huggingface, tf1
-from keras_bert_ref.checkpoints.pretrained import Pretrained
+from keras_bert_ref.checkpoints.pretrained import TAGGING, Pretrained
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.modeling import BertModel
 from keras_bert_ref.pretraining import next_words
@@ -323,6 +323,10 @@ def test_heads_without_a_place(tmp_path):
     with pytest.raises(ValueError, match="left-to-right .* the last token"):
         huggingface.write(str(tmp_path), Pretrained.of(model))
     assert not list(tmp_path.iterdir())
+    tagger = Pretrained.of(build(heads.BertTagger, "ltr", num_labels=2))
+    tagger.record = {"task": TAGGING}  # reads every token, as theirs does
+    huggingface.write(str(tmp_path), tagger)
+    assert huggingface.read(str(tmp_path)).config.direction == "ltr"
     model = build(heads.BertClassifier, "bidi", num_labels=2)
     huggingface.write(str(tmp_path), Pretrained.of(model))
     path = tmp_path / "config.json"

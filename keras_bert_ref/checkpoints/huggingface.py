@@ -125,7 +125,10 @@ def read(folder: str) -> Pretrained:
     }
     for name in TIED_NAMES.keys() & arrays.keys():
         _check_tied(folder, name, arrays[name], tensors)
-    _check_heads(config, tensors)
+    record = {}
+    if "output_weights" in tensors:
+        record = make_record(values, len(tensors["output_weights"]), folder)
+    _check_heads(config, tensors, record)
     pretrained = Pretrained(folder, config, tensors)
     pretrained.leave_out(
         "config keys",
@@ -134,8 +137,7 @@ def read(folder: str) -> Pretrained:
     pretrained.leave_out("tensors", {n for n in names if names[n] is None})
     pretrained.check_finite()
     if "output_weights" in tensors:
-        count = len(tensors["output_weights"])
-        pretrained.record = make_record(values, count, folder)
+        pretrained.record = record
     pretrained.vocabulary = read_vocabulary(folder, VOCAB_FILE)
     if files.exists(folder, TOKENIZER_FILE):
         tokenizer = files.read_json(folder, TOKENIZER_FILE)
@@ -268,13 +270,17 @@ def make_record(values: dict, num_labels: int, folder: str) -> dict:
     return record
 
 
-def _check_heads(config: BertConfig, tensors: Collection[str]) -> None:
+def _check_heads(
+    config: BertConfig, tensors: Collection[str], record: dict
+) -> None:
     """Refuses what heads of the other side would compute otherwise."""
-    if config.direction == "ltr" and "output_weights" in tensors:
+    pools = "output_weights" in tensors and record.get("task") != TAGGING
+    if config.direction == "ltr" and pools:
         raise ValueError(
             "The classifier of a left-to-right model reads the last token, "
             "Hugging Face's the first, so the numbers could not be kept; "
-            "convert the pre-trained checkpoint instead."
+            "convert the pre-trained checkpoint instead. Taggers can be "
+            "converted if run.json or config.json says that they are taggers."
         )
     if any(name.startswith("bilstm/") for name in tensors):
         raise ValueError(
@@ -300,7 +306,7 @@ def config_to_dict(
             "BERT reads both ways or, as a decoder, from left to right, so the "
             "numbers could not be kept."
         )
-    _check_heads(config, tensors)
+    _check_heads(config, tensors, record)
     values = _known(config.to_dict())
     values["hidden_act"] = next(
         theirs

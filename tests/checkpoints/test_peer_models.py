@@ -15,7 +15,7 @@ import pytest
 from helpers import wheels
 from keras_bert_ref import heads
 from keras_bert_ref.checkpoints import conversion, huggingface, keras_hub
-from keras_bert_ref.checkpoints.pretrained import Pretrained
+from keras_bert_ref.checkpoints.pretrained import TAGGING, Pretrained
 from keras_bert_ref.modeling import BertModel
 from keras_bert_ref.tokenization import FullTokenizer
 
@@ -170,6 +170,26 @@ def test_golden_span_head_equals_transformers(golden, tmp_path):
         actual, expected = ours(batch), run_theirs(theirs, batch)
         for name in ("start_logits", "end_logits"):
             assert_close(actual[name], expected[name])
+
+
+def test_golden_left_to_right_model_is_a_decoder(golden, tmp_path):
+    """Encoder and tagger, which pool nothing; written and read back."""
+    config = dataclasses.replace(golden.config, directionality="ltr")
+    ours = heads.BertTagger(config, num_labels=3)
+    golden.fill(ours)
+    made = Pretrained.of(ours)
+    made.record = {"task": TAGGING}
+    for name in [n for n in made.tensors if "pooler" in n]:
+        del made.tensors[name]  # their class has none
+    huggingface.write(str(tmp_path), made)
+    theirs = load_theirs(transformers.BertForTokenClassification, tmp_path)
+    again = heads.BertTagger(config, num_labels=3)
+    huggingface.read(str(tmp_path)).fill(again)
+    for batch in batches(config):
+        is_real = batch["input_mask"] > 0
+        expected = run_theirs(theirs, batch).logits[is_real]
+        for model in (ours, again):
+            assert_close(np.asarray(model(batch))[is_real], expected)
 
 
 @pytest.mark.parametrize("size", ["10GB", "10KB"])
