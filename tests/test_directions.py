@@ -241,6 +241,25 @@ def test_bilstm_learns_and_is_saved(tmp_path):
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_head_of_a_bilstm_is_not_used_without(tmp_path):
+    """Where both are of one size, all shapes fit."""
+    half = configs.tiny().hidden_size // 2
+    models = {
+        units: build(heads.BertTagger, "bidi", num_labels=3, bilstm_units=units)
+        for units in (half, 0)
+    }
+    for units, message in (
+        (half, f"trained on a BiLSTM, .* set --bilstm_units={half}"),
+        (0, "trained without a BiLSTM, .*leave --bilstm_units out"),
+    ):
+        prefix = str(tmp_path / f"{units}.ckpt")
+        tf1.save(models[units], prefix)
+        tf1.load(models[units], prefix)
+        with pytest.raises(ValueError, match=message):
+            tf1.load(models[half - units], prefix)
+    tf1.load(build(BertModel, "bidi"), str(tmp_path / f"{half}.ckpt"))
+
+
 @pytest.mark.parametrize(
     ("trained", "used"), [("ltr", "bidi"), ("bidi", "ltr"), ("ltr", "rtl")]
 )

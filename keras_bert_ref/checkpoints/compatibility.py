@@ -3,7 +3,7 @@
 Every check raises a ValueError that names the cause.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from keras_bert_ref.config import BertConfig
 
@@ -15,6 +15,10 @@ ENCODER_PREFIXES = (
     "bert_rtl/embeddings/",
     "bert_rtl/encoder/",
 )
+
+# Between encoder and head, see bilstm.py; and what a head has after it.
+BILSTM_PREFIX = "bilstm/"
+HEADS = ("output_weights", "cls/squad/output_weights")
 
 
 def check_embedding_size(
@@ -65,6 +69,39 @@ def check_encoder(
             "checkpoint, or the checkpoint is not a BERT; it has "
             f"{', '.join(names[:3])}, ..."
         )
+
+
+def check_bilstm(
+    source: str, ours: Collection[str], theirs: Mapping[str, Sequence[int]]
+) -> None:
+    """Raises if a head was trained on a BiLSTM and is used without, or the
+    other way round: the shapes may fit all the same.
+
+    Args:
+        source: where the weights come from.
+        ours: names of the model's weights.
+        theirs: shapes of the source's weights, by their names.
+    """
+    if not any(name in ours and name in theirs for name in HEADS):
+        return
+    units = [
+        shape[0]
+        for name, shape in theirs.items()
+        if name.startswith(BILSTM_PREFIX) and name.endswith("recurrent_kernel")
+    ]
+    is_ours = any(name.startswith(BILSTM_PREFIX) for name in ours)
+    if is_ours == bool(units):
+        return
+    if units:
+        raise ValueError(
+            f"The head in {source} was trained on a BiLSTM, which the model "
+            f"does not have; set --bilstm_units={units[0]}."
+        )
+    raise ValueError(
+        f"The head in {source} was trained without a BiLSTM, but the model "
+        "has one; leave --bilstm_units out, or start from a pre-trained "
+        "checkpoint."
+    )
 
 
 def check_direction(source: str, ours: str, theirs: str) -> None:

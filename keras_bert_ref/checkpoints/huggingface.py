@@ -21,6 +21,7 @@ from absl import logging
 from safetensors.numpy import save
 
 from keras_bert_ref import files
+from keras_bert_ref.checkpoints.compatibility import BILSTM_PREFIX
 from keras_bert_ref.checkpoints.pretrained import (
     TAGGING,
     Pretrained,
@@ -282,7 +283,7 @@ def _check_heads(
             "convert the pre-trained checkpoint instead. Taggers can be "
             "converted if run.json or config.json says that they are taggers."
         )
-    if any(name.startswith("bilstm/") for name in tensors):
+    if any(name.startswith(BILSTM_PREFIX) for name in tensors):
         raise ValueError(
             "The model has a BiLSTM between encoder and head, for which "
             "Hugging Face's BERT has no place, so the numbers could not be "

@@ -133,6 +133,7 @@ def load(model, prefix: str, optimizer=None) -> LoadReport:
     compatibility.check_encoder(
         prefix, missing=weights, names=report.loaded + report.unused
     )
+    compatibility.check_bilstm(prefix, wanted, in_file)
     for name in report.loaded:
         compatibility.check_shape(
             prefix, name, ours=wanted[name].shape, theirs=in_file[name]

@@ -31,7 +31,8 @@ from keras_bert_ref.records import batches
 from keras_bert_ref.training import loop, state
 
 FOLDER = "features"
-DIGESTS_FILE = "digests.json"
+# Beside the folder: what was trained on features outlives them.
+DIGESTS_FILE = "features.json"
 
 
 def prepare(
@@ -55,7 +56,7 @@ def prepare(
 
     Raises:
         ValueError: what is there was made by another checkpoint, or of other
-            data or windows.
+            data or windows; or something was trained on such features.
     """
     if "://" in folder:
         raise ValueError(
@@ -67,14 +68,18 @@ def prepare(
         "config": digest_of_config(config),
     }
     digests |= {name: digest_of_windows(s) for name, s in splits.items()}
-    _check_digests(folder, digests)
+    path = os.path.join(os.path.dirname(folder), DIGESTS_FILE)
+    before = files.read_json(path) if files.exists(path) else {}
+    _check_digests(folder, before, digests)
     encoder = None
     for name, split in splits.items():
         missing = [
             i for i in layers if not files.exists(_path(folder, name, i))
         ]
         if missing:
-            encoder = encoder or load_encoder()
+            if encoder is None:
+                encoder = load_encoder()
+                files.replace_json(path, {**before, **digests})
             paths = [_path(folder, name, i) for i in missing]
             _compute(encoder, split, missing, paths, **kwargs)
 
@@ -108,26 +113,38 @@ def digest_of_windows(split: PreparedSplit) -> str:
     return digest.hexdigest()
 
 
-def _check_digests(folder: str, digests: dict[str, str]) -> None:
-    """Compares what there are features of with what was recorded before, and
-    records what the next ones are made of."""
-    path = os.path.join(folder, DIGESTS_FILE)
-    before = files.read_json(path) if files.exists(path) else {}
+def _check_digests(folder: str, before: dict, digests: dict[str, str]) -> None:
+    """Compares what features were made of with what they would be made of.
+
+    Args:
+        before: the digests of what is there; empty if nothing is known.
+        digests: of checkpoint and config, and of each split.
+    """
+    here = glob.escape(folder)
+    is_trained = bool(
+        glob.glob(os.path.join(f"{here}_*", "**", "*.index"), recursive=True)
+    )
+    causes = {
+        "checkpoint": "by another checkpoint than --init_checkpoint",
+        "config": "with another --bert_config_file",
+    }
     for name, digest in digests.items():
-        of_all = name in ("checkpoint", "config")
-        pattern = _path(glob.escape(folder), "*" if of_all else name, "*")
-        if not glob.glob(pattern) or before.get(name, digest) == digest:
+        of_all = name in causes
+        is_made = bool(glob.glob(_path(here, "*" if of_all else name, "*")))
+        # What was trained can be evaluated on other data.
+        is_used = is_made or (is_trained and of_all)
+        if not is_used or before.get(name) == digest:
             continue
         cause = f"of other data, words or windows than {name} has now"
-        if name == "checkpoint":
-            cause = "by another checkpoint than --init_checkpoint"
-        elif name == "config":
-            cause = "with another --bert_config_file"
+        cause = causes.get(name, cause)
+        if name not in before:
+            cause = f"of something that no {DIGESTS_FILE} tells"
+        advice = "use another --output_dir"
+        if not (is_trained and of_all):
+            advice += ", or remove that folder to have them made again"
         raise ValueError(
-            f"The features in {folder} were made {cause}; use another "
-            "--output_dir, or remove that folder to have them made again."
+            f"The features in {folder} were made {cause}; {advice}."
         )
-    files.replace_json(path, {**before, **digests})
 
 
 def _compute(

@@ -1,6 +1,7 @@
 """The feature-based half: layers on disk, the BiLSTM on them, refusals."""
 
 import json
+import shutil
 
 import keras
 import numpy as np
@@ -142,6 +143,21 @@ def test_command(run_ner, arguments, tmp_path, folder):
             *(run_ner, *arguments, *both, "--features=last"),
             "--context=document",
         )
+    # What was trained is not taken for a model of other features, also where
+    # these are gone.
+    shutil.rmtree(out / "features")
+    message = "by another checkpoint than --init.*use another --output_dir.$"
+    for actions in (both, ["--do_eval"]):
+        with pytest.raises(ValueError, match=message):
+            runners.run(
+                *(run_ner, *arguments, *actions, "--features=embeddings", other)
+            )
+    assert not (out / "features").exists()
+    runners.run(run_ner, *arguments, "--do_eval", "--features=embeddings")
+    assert kept_layers(out) == [0]
+    (out / vectors.DIGESTS_FILE).unlink()
+    with pytest.raises(ValueError, match="that no features.json tells; use an"):
+        runners.run(run_ner, *arguments, "--do_eval", "--features=embeddings")
 
 
 def test_room_is_taken_at_once(tmp_path):
