@@ -302,6 +302,17 @@ def _open(prefix: str):
     return reader
 
 
+def check_direction(path: str, config: BertConfig) -> None:
+    """Raises if a checkpoint was trained in another direction than a config
+    has; what else may be wrong with it is found when it is loaded."""
+    try:
+        prefix = find_prefix(path)
+        theirs = _direction(open_reader(prefix))
+    except (FileNotFoundError, ValueError):
+        return
+    compatibility.check_direction(prefix, config.direction, theirs)
+
+
 def _direction(reader) -> str:
     if not reader.has_tensor(DIRECTION):
         return "bidi"

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from keras_bert_ref import files
+from keras_bert_ref.characters import CLEAN
 from keras_bert_ref.choice.tasks import OPENBOOKQA, Task
 from keras_bert_ref.text_files import decode
 
@@ -72,7 +73,7 @@ def _check(example: ChoiceExample, where: str, num_choices: int | None) -> None:
             f"A question needs two choices or more, but {where} has {count}."
         )
     for i, text in enumerate(example.texts_b):
-        if not text.strip():
+        if _is_empty(text):
             raise ValueError(
                 f"Choice {i} of {where} is empty; fill it in, or leave the "
                 "question out."
@@ -84,13 +85,18 @@ def _check(example: ChoiceExample, where: str, num_choices: int | None) -> None:
         )
 
 
+def _is_empty(text: str) -> bool:
+    """Whether the tokenizer would drop all of it, such as a U+200B."""
+    return not text.translate(CLEAN).strip()
+
+
 def _read_columns(
     task: Task, text: str, path: str, needs_label: bool
 ) -> Iterator[tuple[str, ChoiceExample]]:
     columns = [task.text_a, *task.choices]
     columns += [task.text_b] if task.text_b else []
     columns += [task.label] if needs_label else []
-    for where, row in _read_rows(text, path):
+    for where, row in _read_rows(text, path, columns):
         for column in columns:
             if row.get(column) is None:
                 raise ValueError(
@@ -107,12 +113,14 @@ def _read_columns(
         label = 0
         if needs_label:
             label = _read_label(row[task.label], task.choices, where)
-        texts = [start + text if text.strip() else "" for text in choices]
+        texts = ["" if _is_empty(text) else start + text for text in choices]
         yield where, ChoiceExample(str(row[task.text_a]), texts, label)
 
 
-def _read_rows(text: str, path: str) -> Iterator[tuple[str, dict]]:
-    """Rows by the names of their columns."""
+def _read_rows(
+    text: str, path: str, columns: Sequence[str]
+) -> Iterator[tuple[str, dict]]:
+    """Rows by the names of their columns; `columns` are those of interest."""
     if path.endswith(".jsonl"):
         yield from _read_json(text, path)
         return
@@ -122,6 +130,14 @@ def _read_rows(text: str, path: str) -> Iterator[tuple[str, dict]]:
     csv.field_size_limit(MAX_FIELD)
     reader = csv.DictReader(io.StringIO(text, newline=""), **dialect)
     try:
+        header = reader.fieldnames or []
+        for column in columns:
+            if header.count(column) > 1:
+                raise ValueError(
+                    f"The header of {path}, line 1, names {column!r} "
+                    f"{header.count(column)} times; give each column a name "
+                    "of its own."
+                )
         for row in reader:
             where = f"line {reader.line_num} of {path}"
             if None in row:
@@ -177,6 +193,10 @@ def _read_openbookqa(
                 pairs = [match.groups() for match in matches]
                 answer = row["answer"][0] if needs_label else None
             letters, choices = zip(*pairs, strict=True)
+            if len(set(letters)) < len(letters):
+                raise ValueError(f"one letter twice: {', '.join(letters)}")
+            if needs_label and answer not in letters:
+                raise ValueError(f"{answer} is none of {', '.join(letters)}")
             label = letters.index(answer) if needs_label else 0
             for text in (stem, *choices):
                 if not isinstance(text, str):

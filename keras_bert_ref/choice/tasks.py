@@ -65,6 +65,11 @@ def from_options(options) -> Task:
             f"--choice_columns names {len(columns)} column(s); a question of "
             "your own needs two or more, with commas between them."
         )
+    if len(set(columns)) < len(columns):
+        raise ValueError(
+            f"--choice_columns={','.join(columns)} names a column twice; name "
+            "each choice's once."
+        )
     for i, column in enumerate(columns):
         if column in map(str, range(len(columns))) and column != str(i):
             raise ValueError(

@@ -64,6 +64,10 @@ class TaggedFile(NamedTuple):
     def tags(self) -> list[list[str]]:
         return [sentence.tags for sentence in self.sentences]
 
+    def without_tags(self) -> "TaggedFile":
+        untagged = [sentence._replace(tags=[]) for sentence in self.sentences]
+        return self._replace(sentences=untagged)
+
     @property
     def num_words(self) -> int:
         return sum(len(sentence.words) for sentence in self.sentences)
@@ -82,7 +86,8 @@ def find_file(data_dir: str, split: str) -> str:
 
 
 def read_file(path: str, needs_tags: bool = True) -> TaggedFile:
-    """Reads a file; with `needs_tags` false, words alone will do."""
+    """Reads a file; with `needs_tags` false, words alone will do, and a last
+    column that is no tag is not read."""
     text = files.read(path).removeprefix(b"\xef\xbb\xbf")
     text = decode(text, path, first_line=1)
     return parse(text.split("\n"), path, needs_tags)
@@ -94,6 +99,7 @@ def parse(lines: list[str], path: str, needs_tags: bool = True) -> TaggedFile:
         lines = lines[:-1]
     lines = [line.removesuffix("\r") for line in lines]
     sentences, document, width = [], 0, 0
+    has_tags = True
     is_open = False  # the last line was a word
     for number, line in enumerate(lines):
         columns = split_columns(line)
@@ -110,12 +116,28 @@ def parse(lines: list[str], path: str, needs_tags: bool = True) -> TaggedFile:
         sentence = sentences[-1]
         sentence.words.append(columns[0])
         sentence.lines.append(number)
-        if width > 1:
-            check_tag(columns[-1], where)
-            sentence.tags.append(columns[-1])
+        has_tags = has_tags and width > 1
+        if has_tags:
+            has_tags = _read_tag(columns[-1], sentence, needs_tags, where)
     if not sentences:
         raise ValueError(f"There is no word in {path}; check the file.")
-    return TaggedFile(path, lines, sentences, has_documents=document > 0)
+    data = TaggedFile(path, lines, sentences, has_documents=document > 0)
+    return data if has_tags else data.without_tags()
+
+
+def _read_tag(
+    tag: str, sentence: Sentence, needs_tags: bool, where: str
+) -> bool:
+    """Whether it is one; raises if it must be."""
+    try:
+        check_tag(tag, where)
+    except ValueError as error:
+        if needs_tags:
+            raise
+        logging.warning("Predictions are not scored: %s", error)
+        return False
+    sentence.tags.append(tag)
+    return True
 
 
 def split_columns(line: str) -> list[str]:
@@ -146,8 +168,22 @@ def check_tag(tag: str, where: str) -> None:
         )
 
 
-def check_labels(data: TaggedFile, labels: Sequence[str]) -> None:
-    """Raises at the first tag of a type that the model does not know."""
+def check_labels(
+    data: TaggedFile, labels: Sequence[str], needs_tags: bool = True
+) -> TaggedFile:
+    """Raises at the first tag of a type that the model does not know; with
+    `needs_tags` false, returns the file without its tags instead."""
+    try:
+        _check_labels(data, labels)
+    except ValueError as error:
+        if needs_tags:
+            raise
+        logging.warning("Predictions are not scored: %s", error)
+        return data.without_tags()
+    return data
+
+
+def _check_labels(data: TaggedFile, labels: Sequence[str]) -> None:
     known = set(labels)
     for sentence in data.sentences:
         for tag, line in zip(sentence.tags, sentence.lines, strict=False):
@@ -172,17 +208,23 @@ def check_documents(data: TaggedFile) -> None:
 def write_predictions(
     path: str, data: TaggedFile, predicted: Sequence[Sequence[str]]
 ) -> None:
-    """Writes the file again with one more column, the predicted tag. Starts of
-    documents get O: conlleval wants as many columns in all lines."""
-    new_tags = {
-        number: "O"
-        for number, line in enumerate(data.lines)
-        if line.split()[:1] == [DOCUMENT_START]
-    }
+    """Writes the file again with one more column, the predicted tag. Where
+    documents start it is O, and columns that are missing are filled with O:
+    conlleval wants as many in all lines."""
+    width = len(split_columns(data.lines[data.sentences[0].lines[0]]))
+    new_columns = {}
+    for number, line in enumerate(data.lines):
+        columns = split_columns(line)
+        if columns[:1] == [DOCUMENT_START]:
+            new_columns[number] = ["O"] * max(1, width + 1 - len(columns))
     for sentence, tags in zip(data.sentences, predicted, strict=True):
-        new_tags |= zip(sentence.lines, tags, strict=True)
+        new_columns |= {
+            number: [tag]
+            for number, tag in zip(sentence.lines, tags, strict=True)
+        }
     lines = list(data.lines)
-    for number, tag in new_tags.items():
+    for number, columns in new_columns.items():
         separator = "\t" if "\t" in lines[number] else " "
-        lines[number] = lines[number].rstrip(" \t") + separator + tag
+        start = lines[number].rstrip(" \t")
+        lines[number] = separator.join([start, *columns])
     files.replace(path, "".join(line + "\n" for line in lines))

@@ -135,6 +135,10 @@ def prepare(options: Options, tokenizer, model_dir: str):
     labels = splits.find_labels(
         found.get("train"), run_record.read(model_dir), model_dir
     )
+    found = {
+        name: files.check_labels(file, labels, splits.is_scored(options, name))
+        for name, file in found.items()
+    }
     data = {
         name: splits.prepare(
             options, name, file, labels, tokenizer, setup.records_dir(options)

@@ -45,12 +45,15 @@ def read_files(
             found[name] = tfds.read_file(options.data_dir, name)
         else:
             path = files.find_file(options.data_dir, name)
-            is_scored = options.do_eval and options.eval_on_test
-            needs_tags = name != "test" or is_scored
-            found[name] = files.read_file(path, needs_tags)
+            found[name] = files.read_file(path, is_scored(options, name))
         if options.context != "sentence":
             files.check_documents(found[name])
     return found
+
+
+def is_scored(options: Options, name: str) -> bool:
+    """Whether the tags of a split are needed."""
+    return name != "test" or (options.do_eval and options.eval_on_test)
 
 
 def find_labels(
@@ -100,7 +103,6 @@ def prepare(
     output_dir: str,
 ) -> PreparedSplit:
     """Writes a split's windows to <name>.tf_record."""
-    files.check_labels(data, labels)
     found = windows.make_windows(
         data.sentences,
         tokenizer,

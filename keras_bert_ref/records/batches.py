@@ -298,8 +298,10 @@ def readable_errors(records: Records) -> Iterator[None]:
         if "Key: " in str(error):
             reason = re.search(r"Key: .*", str(error))
             raise ValueError(
-                "A record does not fit the flags, unlike the first of its "
-                f"file ({reason[0]}); were files of several kinds joined?"
+                f"A record in {', '.join(records.paths[:3])} does not fit the "
+                f"flags, unlike the first of its file ({reason[0]}); were "
+                "records of several kinds joined, such as packed and unpacked "
+                "ones, or of several lengths?"
             ) from error
         raise
 

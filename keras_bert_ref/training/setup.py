@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert_ref import casing, files, lock, precision, workers
+from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.commands import Options
 from keras_bert_ref.config import BertConfig, find_model
 from keras_bert_ref.flags import MAX_STEPS
@@ -75,7 +76,7 @@ def wants_tpu(options: Options) -> bool:
 
 
 def read_config(options: Options) -> BertConfig:
-    """The architecture; --max_seq_length must fit it."""
+    """The architecture; --max_seq_length and --init_checkpoint must fit it."""
     path = find_model(options.bert_config_file)
     config = BertConfig.from_json_file(path)
     if options.max_seq_length > config.max_position_embeddings:
@@ -84,6 +85,8 @@ def read_config(options: Options) -> BertConfig:
             f"max_position_embeddings={config.max_position_embeddings} of the "
             "model; lower it or use a model with more positions."
         )
+    if options.init_checkpoint:
+        tf1.check_direction(options.init_checkpoint, config)
     return config
 
 

@@ -112,6 +112,11 @@ HEADER = "question,x,y,z,label\n"
         ("question,x,y,label\nq,a,b,0\n", "no column 'z'; it has question, x"),
         (HEADER, "There is no question in .*train.csv"),
         (HEADER + 'q,a,b,"c,0\nq,a,b,c,0\n', "not CSV: at line 3, .* closed"),
+        (HEADER + "q,a,\u200b,c,0\n", "Choice 1 of line 2 of .* is empty"),
+        (
+            "question,x,y,x,z,label\nq,a,b,c,d,0\n",
+            "header of .*train.csv, line 1, names 'x' 2 times",
+        ),
         (HEADER + "q,a,b,c,1.9\n", "number of the right choice.* has '1.9'"),
     ],
 )
@@ -136,6 +141,14 @@ def test_bad_rows(tmp_path, text, message):
         (
             json.dumps({"question": "W\n\nA. a", "answer": "A. a"}),
             "same number of choices, 2, but line 2 of .* has 1",
+        ),
+        (
+            json.dumps({**OFFICIAL, "answerKey": "E"}),
+            "line 2 of .*E is none of A, B",
+        ),
+        (
+            json.dumps({**SHORT, "question": "Why?\n\nA. one\nA. two"}),
+            "line 2 of .*one letter twice: A, A",
         ),
         (json.dumps({**SHORT, "answer": ""}), "line 2 of .* not a question"),
         (json.dumps({**SHORT, "answer": []}), "line 2 of .* not a question"),
@@ -197,6 +210,8 @@ def test_bad_tasks(tmp_path):
         own("nope")
     with pytest.raises(ValueError, match=r"names 1 column\(s\); a question"):
         own(columns=["x"])
+    with pytest.raises(ValueError, match="=x,y,x names a column twice"):
+        own(columns=["x", "y", "x"])
     with pytest.raises(
         ValueError, match="no file .*train.jsonl or .*OpenBookQ"
     ):

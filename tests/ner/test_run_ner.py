@@ -127,7 +127,7 @@ def test_contexts_and_trials(run_ner, arguments, tmp_path):
 @pytest.mark.slow
 def test_one_direction(run_ner, arguments, model_dir, tmp_path):
     """A left-to-right checkpoint is refused by a model that reads both ways,
-    and what that leaves does not stand in the way of the right command."""
+    before anything is made."""
     config = BertConfig.from_json_file(f"{model_dir}/bert_config.json")
     config.directionality = "ltr"
     config.to_json_file(f"{tmp_path}/ltr.json")
@@ -139,7 +139,7 @@ def test_one_direction(run_ner, arguments, model_dir, tmp_path):
     ]
     with pytest.raises(ValueError, match="ltr.ckpt .*ltr"):
         runners.run(run_ner, *flags)
-    assert not state.latest(f"{tmp_path}/out")
+    assert not (tmp_path / "out").exists()
     right = f"--bert_config_file={tmp_path}/ltr.json"
     runners.run(run_ner, *flags, right, "--bilstm_units=4")
     kept = tf1.read(state.latest(f"{tmp_path}/out"))
@@ -192,6 +192,7 @@ def test_bad_input(run_ner, arguments, tmp_path, data_dir):
         ValueError, match="line 3 of .*dev.txt has the tag 'B-Z'"
     ):
         runners.run(run_ner, *arguments, flag, *both)
+    assert not (tmp_path / "out").exists()  # refused before anything is made
     with pytest.raises(ValueError, match="2 examples .* do not fill one batch"):
         runners.run(
             run_ner, *arguments, flag, "--do_train", "--num_train_epochs=1"

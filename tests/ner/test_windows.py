@@ -48,6 +48,8 @@ def test_any_columns():
     assert data.sentences[0].words == ["a", "b\u00a0c"]
     data = parse("a\nb\n\nc\n", needs_tags=False)
     assert not data.has_tags and data.num_words == 3
+    data = parse("a NN\nb B-X\n", needs_tags=False)  # parts of speech
+    assert not data.has_tags and data.num_words == 2
 
 
 @pytest.mark.parametrize(
@@ -74,6 +76,8 @@ def test_unknown_labels():
         ValueError, match="line 6 of f has the tag 'I-Y', but .* with O, B-X;"
     ):
         files.check_labels(data, ["O", "B-X"])
+    data = files.check_labels(data, ["O", "B-X"], needs_tags=False)
+    assert not data.has_tags and data.num_words == 4
 
 
 def test_missing_files(tmp_path):
@@ -85,10 +89,12 @@ def test_missing_files(tmp_path):
     assert files.find_file(str(tmp_path), "dev") == str(tmp_path / "dev.txt")
 
 
-def test_predictions_stand_in_the_last_column(tmp_path):
+@pytest.mark.parametrize("start", ["-DOCSTART- -X- O", "-DOCSTART-"])
+def test_predictions_stand_in_the_last_column(tmp_path, start):
     path = str(tmp_path / "out.txt")
     predicted = [["B-X", "I-X"], ["O"], ["B-Y"]]
-    files.write_predictions(path, parse(TEXT), predicted)
+    text = TEXT.replace("-DOCSTART- -X- O", start)
+    files.write_predictions(path, parse(text), predicted)
     written = files.read_file(path)
     assert written.tags == predicted
     assert written.lines[2] == "ab x B-X B-X"
