@@ -65,7 +65,8 @@ def measure_all(flags, results: measuring.Results) -> None:
                 name = CANDIDATES[name]
                 results.measure(
                     functools.partial(
-                        glue.run, flags, task, round_, name, recipe
+                        *(glue.run, flags, task, round_, name, recipe),
+                        resumes=False,
                     ),
                     task=task,
                     seed=round_,
