@@ -15,9 +15,12 @@ import argparse
 import json
 import math
 import pathlib
+import re
 import statistics
 import sys
+import textwrap
 
+import numpy as np
 from data import describe_machine
 from measuring import error_of, mean_and_error, read_scores
 from stages import Stages
@@ -28,6 +31,10 @@ ROOT = pathlib.Path(__file__).parent.parent
 SHARED_DATA = ROOT.parent / "shared/data"
 LENGTH, PREDICTIONS, BATCH_SIZE, VOCAB_SIZE = 64, 10, 64, 4000
 SETTINGS = ("steps", "sst2_epochs", "ner_epochs", "max_documents")
+FREQUENCIES = "word frequencies"
+# A model whose perplexity is above this share of what the frequencies of words
+# alone give has not learned from context.
+LEARNED = 0.9
 HELD_OUT = 40  # one document of so many
 SEEDS = 3
 
@@ -75,17 +82,19 @@ PAPER = {
 }
 REPORT = """# The paper's ablations in miniature
 
-    {command}
+    .venv-peers/bin/python benchmarks/ablations.py \\
+        --output_dir=/tmp/ablations --report=docs/ABLATIONS.md
 
 {machine} In all {hours:.1f} hours.
 
 Two-layer models (2/128/2, vocabulary of {vocab_size:,}, dropout 0) pre-trained
 on 19 MB of Wikipedia, each on {sequences:,} sequences of {length} tokens
-({steps:,} steps of {batch_size}); then fine-tuned, {seeds} seeds each, on
-SST-2 (epochs: {sst2_epochs:g}) and CoNLL-2003, one sentence at a time
-(epochs: {ner_epochs:g}). The models are uncased and a hundred times smaller
-than the paper's, so absolute numbers are incomparable; what can be compared is
-their order. Perplexity is that of masked words on held-out documents; that of
+({steps:,} steps of {batch_size}); then fine-tuned, {seeds} seeds each, on SST-2
+(epochs: {sst2_epochs:g}) and CoNLL-2003, one sentence at a time (epochs:
+{ner_epochs:g}). The models are uncased and a hundred times smaller than the
+paper's, so absolute numbers are incomparable; what can be compared is their
+order. Perplexity is that of masked words on held-out documents, masked 80/10/10
+for all models; the frequencies of words alone give {frequencies:.0f}. That of
 the left-to-right model is of next words and another quantity. SST-2 is accuracy
 on dev, NER is F1 on testa. Means with their standard errors. The BiLSTM (128
 units in each direction) starts from random weights in fine-tuning; the paper
@@ -103,9 +112,12 @@ has it on the left-to-right model only.
 
 ## Which orders show
 
-The errors are those of fine-tuning seeds. A difference shows if it exceeds two
-of its errors and, between two pre-trainings, also what two seeds of one
-pre-training differ by: {noise}.
+A difference shows if it exceeds two of its errors. These are made of what the
+fine-tuning seeds of both rows differ by and, between two pre-trainings, of what
+pre-trainings differ by. For the latter there is one pair that differs in the
+seed only, by {noise}; so it is rough, and where it is most of an error, an
+order that shows by little may be chance. There are {count} comparisons: one or
+two of them may show by chance.
 
 {orders}
 """
@@ -125,7 +137,7 @@ ORDERS = [
     ),
     ("no_nsp_bilstm", "ltr_bilstm", "Both directions beat one, both with it"),
     ("ltr_bilstm", "random_bilstm", "Pre-training helps under a BiLSTM"),
-    ("mlm_nsp", "mask_100", "80/10/10 beats 100/0/0 (table 8)"),
+    ("mlm_nsp", "mask_100", "80/10/10 beats 100/0/0 (table 8: in NER)"),
     ("mlm_nsp", "random_100", "80/10/10 beats 0/0/100 (table 8)"),
 ]
 TASKS = {"sst2": "eval_accuracy", "ner": "eval_f1"}
@@ -148,7 +160,14 @@ class Ablations(Stages):
         if not settings.items() <= found.items():
             sys.exit(
                 f"{self.path} holds results of {found}, but these runs have "
-                f"{settings}; choose another --results."
+                f"{settings}; choose another --results, and another "
+                "--output_dir."
+            )
+        kept = self.preparation.run("settings", lambda: settings)
+        if not settings.items() <= kept.items():
+            sys.exit(
+                f"{folder} was made with {kept}, but these runs have "
+                f"{settings}; choose another --output_dir."
             )
 
     def prepare(self) -> None:
@@ -208,6 +227,30 @@ class Ablations(Stages):
             f"--mask_prob={mask}",
             f"--keep_prob={keep}",
         )
+
+    def count_words(self) -> dict:
+        """What masked words cost if only the frequencies of words are known,
+        with one more of each."""
+        counts = np.ones(VOCAB_SIZE)
+        for ids in self.masked_words("train"):
+            counts += np.bincount(ids, minlength=VOCAB_SIZE)
+        losses = np.log(counts.sum()) - np.log(counts)
+        held_out = np.concatenate(list(self.masked_words("held_out")))
+        return {"perplexity": math.exp(losses[held_out].mean())}
+
+    def masked_words(self, part: str):
+        import tensorflow as tf
+
+        shape = [PREDICTIONS]
+        schema = {
+            "masked_lm_ids": tf.io.FixedLenFeature(shape, tf.int64),
+            "masked_lm_weights": tf.io.FixedLenFeature(shape, tf.float32),
+        }
+        path = str(self.records("80/10/10", part))
+        for batch in tf.data.TFRecordDataset(path).batch(10_000):
+            found = tf.io.parse_example(batch, schema)
+            is_masked = found["masked_lm_weights"].numpy() > 0
+            yield found["masked_lm_ids"].numpy()[is_masked]
 
     def pretrain(self, name: str) -> dict:
         _, masking, direction, flags = MODELS[name]
@@ -286,12 +329,17 @@ class Ablations(Stages):
         return {"scores": [x["metrics"][TASKS[task]] for x in trials]}
 
     def run_all(self) -> None:
+        if FREQUENCIES not in self.results:
+            self.prepare()
+        self.run(FREQUENCIES, self.count_words)
         for model in (*MODELS, None):
             rows = [k for k, v in {**ROWS, **FIGURE_5}.items() if v[0] == model]
             wanted = {
                 f"{row} {task}": (row, task) for row in rows for task in TASKS
             }
             if wanted.keys() <= self.results.keys():
+                if self.stop_after in {*wanted, f"pretrain {model}"}:
+                    return
                 continue
             self.prepare()
             if model:
@@ -334,7 +382,7 @@ class Ablations(Stages):
             figure.append(f"| {' | '.join(cells)} |")
         seconds = sum(line["seconds"] for line in self.results.values())
         return REPORT.format(
-            command="python benchmarks/ablations.py " + " ".join(sys.argv[1:]),
+            frequencies=self.perplexity_of_frequencies(),
             machine=describe_machine(),
             hours=seconds / 3600,
             sequences=options.steps * BATCH_SIZE,
@@ -349,37 +397,86 @@ class Ablations(Stages):
             figure="\n".join(figure),
             orders="\n".join(self.orders()),
             noise=", ".join(
-                f"{title} {self.noise(task):.1f}"
+                f"{abs(gap):.1f} in {title}"
                 for task, title in TITLES_OF_TASKS.items()
+                if (gap := self.gap("mlm_nsp", "mlm_nsp_2", task)) is not None
             ),
+            count=len(TASKS) * len(ORDERS),
         )
 
-    def gap(self, better: str, worse: str, task: str) -> float:
+    def gap(self, better: str, worse: str, task: str) -> float | None:
         """By how much the mean of one row is above that of another."""
-        means = [statistics.mean(self.scores(x, task)) for x in (better, worse)]
+        runs = [self.scores(x, task) for x in (better, worse)]
+        if not all(runs):
+            return None
+        means = list(map(statistics.mean, runs))
         return means[0] - means[1]
 
-    def noise(self, task: str) -> float:
-        """By how much two seeds of one pre-training differ."""
-        return abs(self.gap("mlm_nsp", "mlm_nsp_2", task))
+    def variance(self, row: str, task: str, with_pretraining: bool) -> float:
+        """Of the mean of a row, for one pre-training or for any."""
+        variance = error_of(self.scores(row, task)) ** 2
+        gap = self.gap("mlm_nsp", "mlm_nsp_2", task)
+        if with_pretraining and ROWS[row][0] and gap is not None:
+            variance += gap**2 / 2
+        return variance
+
+    def perplexity_of_frequencies(self) -> float:
+        return self.results.get(FREQUENCIES, {}).get("perplexity", math.inf)
+
+    def has_learned(self, row: str) -> bool:
+        """Whether the model of a row predicts words from their context."""
+        trained = self.results.get(f"pretrain {ROWS[row][0]}", {})
+        bound = LEARNED * self.perplexity_of_frequencies()
+        return all(v < bound for k, v in trained.items() if "perplexity" in k)
 
     def orders(self):
         for better, worse, claim in ORDERS:
             parts = []
             for task, title in TITLES_OF_TASKS.items():
-                runs = [self.scores(x, task) for x in (better, worse)]
-                if not all(runs):
-                    continue
                 gap = self.gap(better, worse, task)
-                error = math.hypot(*map(error_of, runs))
-                is_one_model = ROWS[better][0] == ROWS[worse][0]
-                noise = 0.0 if is_one_model else self.noise(task)
+                if gap is None:
+                    continue
+                differ = ROWS[better][0] != ROWS[worse][0]
+                error = math.sqrt(
+                    sum(self.variance(x, task, differ) for x in (better, worse))
+                )
                 verdict = "within the noise"
-                if abs(gap) > max(2 * error, noise):
+                if abs(gap) > 2 * error:
                     verdict = "shows" if gap > 0 else "the reverse shows"
-                parts.append(f"{title} {gap:+.1f} ± {error:.1f}, {verdict}")
-            if parts:
-                yield f"- {claim}: {'; '.join(parts)}."
+                part = f"{title} {gap:+.1f} ± {error:.1f}"
+                is_fair = self.has_learned(worse)
+                parts.append(f"{part}, {verdict}" if is_fair else part)
+            if not parts:
+                continue
+            if not self.has_learned(worse):
+                parts.append(
+                    "not comparable: the second model has learned little more "
+                    "than the frequencies of words"
+                )
+            yield f"- {claim}: {'; '.join(parts)}."
+
+
+def wrap(page: str) -> str:
+    """Paragraphs and lists in 80 columns; tables and commands as they are."""
+    lines = []
+    for block in page.split("\n\n"):
+        if block.startswith(("|", "#", "    ")):
+            lines.append(block)
+            continue
+        items = re.split(r"\n(?=- )", block)
+        indent = "  " if block.startswith("- ") else ""
+        lines.append(
+            "\n".join(
+                textwrap.fill(
+                    item,
+                    80,
+                    subsequent_indent=indent,
+                    break_on_hyphens=False,
+                )
+                for item in items
+            )
+        )
+    return "\n\n".join(lines).rstrip() + "\n"
 
 
 def main() -> None:
@@ -404,7 +501,7 @@ def main() -> None:
         ablations.run_all()
     if ablations.options.report:
         path = pathlib.Path(ablations.options.report)
-        path.write_text(ablations.report())
+        path.write_text(wrap(ablations.report()))
 
 
 if __name__ == "__main__":
