@@ -108,6 +108,24 @@ def load(model, prefix: str, optimizer=None) -> LoadReport:
             lacks a weight of the encoder, has one in another shape, or has
             factorised embeddings.
     """
+    prefix, reader, report = _compare(model, prefix, optimizer)
+    wanted = named_variables(model, optimizer)
+    # All values are read before the first is assigned: a damaged file leaves
+    # the model as it was.
+    values = {name: _read(reader, prefix, name) for name in report.loaded}
+    for name, value in values.items():
+        wanted[name].assign(value)
+    _log(prefix, report)
+    return report
+
+
+def check(model, prefix: str) -> LoadReport:
+    """What `load` would do; raises what it would, but reads no values."""
+    return _compare(model, prefix)[-1]
+
+
+def _compare(model, prefix: str, optimizer=None):
+    """Returns the prefix of the file, its reader, and what fits the model."""
     if tf.io.gfile.isdir(prefix):
         prefix = _prefix_in_folder(prefix)
     reader = _open(prefix)
@@ -138,13 +156,7 @@ def load(model, prefix: str, optimizer=None) -> LoadReport:
         compatibility.check_shape(
             prefix, name, ours=wanted[name].shape, theirs=in_file[name]
         )
-    # All values are read before the first is assigned: a damaged file leaves
-    # the model as it was.
-    values = {name: _read(reader, prefix, name) for name in report.loaded}
-    for name, value in values.items():
-        wanted[name].assign(value)
-    _log(prefix, report)
-    return report
+    return prefix, reader, report
 
 
 def save(model, prefix: str, optimizer=None, extra=None) -> None:

@@ -120,8 +120,8 @@ def evaluate(options: Options, strategy, model, objective, records) -> dict:
         )
     results.pop("tokens")
     words = objective.curves[0].removesuffix("_accuracy")
-    loss = min(results[f"{words}_loss"], 700.0)  # exp(710) is no number
-    results[f"{words}_perplexity"] = math.exp(loss)
+    loss = results[f"{words}_loss"]  # from 710 on, exp is no number
+    results[f"{words}_perplexity"] = math.exp(loss) if loss < 700 else math.inf
     return dict(sorted(results.items()))
 
 

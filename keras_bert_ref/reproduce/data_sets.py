@@ -58,7 +58,7 @@ def predictions(row: Row, data_dir: str) -> str:
 
 def tfds_folder(row: Row, data_dir: str) -> str | None:
     """Where TensorFlow Datasets keeps a data set, if it does. Its CoNLL-2003
-    does not do: it lost where documents begin."""
+    is of no use here: it does not say where documents begin."""
     name = f"glue/{_tfds_name(row)}"
     if row.data in SQUAD_FILES:
         name = f"squad/v{row.data[-3:]}"
@@ -72,7 +72,7 @@ def source_of(row: Row) -> str:
     if row.data == "SWAG":
         return "the CSV files of github.com/rowanz/swagaf"
     if row.data == "CoNLL-2003":
-        return "the shared task's files; TensorFlow Datasets lost documents"
+        return "the shared task's files; TensorFlow Datasets does not mark documents"
     if row.is_check:
         return "docs/REPRODUCE.md says where it was published"
     name = f"glue/{_tfds_name(row)}"

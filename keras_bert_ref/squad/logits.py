@@ -70,21 +70,18 @@ def restore_and_predict(
         step = resumable.restore_for_eval(model, output_dir, init_checkpoint)
         return predict(model, records, **kwargs), step
 
-    def load(prefix: str) -> None:
-        missing = tf1.load(model, prefix).missing
+    def load_and_predict(prefix: str) -> Iterator[RawResult]:
+        logging.info("USING the checkpoint %s, among others.", prefix)
+        tf1.load(model, prefix)
+        return predict(model, records, **kwargs)
+
+    for prefix in ensemble_checkpoints:  # a bad one is found before the work
+        missing = tf1.check(model, prefix).missing
         if missing:
             raise ValueError(
                 f"{prefix} lacks {missing[0]}; --ensemble_checkpoints takes "
                 "checkpoints that were fine-tuned on questions."
             )
-
-    def load_and_predict(prefix: str) -> Iterator[RawResult]:
-        logging.info("USING the checkpoint %s, among others.", prefix)
-        load(prefix)
-        return predict(model, records, **kwargs)
-
-    for prefix in ensemble_checkpoints:  # a bad one is found before the work
-        load(prefix)
     return average(map(load_and_predict, ensemble_checkpoints)), 0
 
 

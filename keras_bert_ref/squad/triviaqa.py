@@ -107,7 +107,7 @@ def main() -> None:
     def work() -> None:
         count = convert(**vars(options))
         print(
-            f"{count} pairs of a question and its document are in "
+            f"Questions with a document each: {count}, in "
             f"{options.output_file}."
         )
 

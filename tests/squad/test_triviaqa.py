@@ -86,4 +86,6 @@ def test_command(folder, monkeypatch, capsys):
     assert not target.exists()
     call("qa.json")
     assert target.exists()
-    assert capsys.readouterr().out.startswith("1 pairs of a question and its")
+    assert capsys.readouterr().out.startswith(
+        "Questions with a document each: 1, in "
+    )
