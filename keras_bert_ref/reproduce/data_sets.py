@@ -72,7 +72,7 @@ def source_of(row: Row) -> str:
     if row.data == "SWAG":
         return "the CSV files of github.com/rowanz/swagaf"
     if row.data == "CoNLL-2003":
-        return "the shared task's files; TensorFlow Datasets does not mark documents"
+        return "the shared task's files; TensorFlow Datasets' mark no documents"
     if row.is_check:
         return "docs/REPRODUCE.md says where it was published"
     name = f"glue/{_tfds_name(row)}"
