@@ -163,7 +163,10 @@ class Ablations(Stages):
                 f"{settings}; choose another --results, and another "
                 "--output_dir."
             )
-        kept = self.preparation.run("settings", lambda: settings)
+        if self.preparation.results.keys() - {"settings"}:
+            kept = self.preparation.results.get("settings", {})
+        else:
+            kept = self.preparation.run("settings", lambda: settings)
         if not settings.items() <= kept.items():
             sys.exit(
                 f"{folder} was made with {kept}, but these runs have "
@@ -339,7 +342,7 @@ class Ablations(Stages):
             }
             if wanted.keys() <= self.results.keys():
                 if self.stop_after in {*wanted, f"pretrain {model}"}:
-                    return
+                    sys.exit(0)
                 continue
             self.prepare()
             if model:
@@ -380,6 +383,7 @@ class Ablations(Stages):
                     mean_and_error(self.scores(row, task)) for task in TASKS
                 ]
             figure.append(f"| {' | '.join(cells)} |")
+        orders = list(self.orders())
         seconds = sum(line["seconds"] for line in self.results.values())
         return REPORT.format(
             frequencies=self.perplexity_of_frequencies(),
@@ -395,13 +399,13 @@ class Ablations(Stages):
             ner_epochs=options.ner_epochs,
             rows="\n".join(rows),
             figure="\n".join(figure),
-            orders="\n".join(self.orders()),
+            orders="\n".join(orders),
             noise=", ".join(
                 f"{abs(gap):.1f} in {title}"
                 for task, title in TITLES_OF_TASKS.items()
                 if (gap := self.gap("mlm_nsp", "mlm_nsp_2", task)) is not None
             ),
-            count=len(TASKS) * len(ORDERS),
+            count=len(re.findall("shows|noise", "".join(orders))),
         )
 
     def gap(self, better: str, worse: str, task: str) -> float | None:

@@ -290,6 +290,8 @@ def test_head_of_a_bilstm_is_not_used_without(tmp_path):
         tf1.load(models[units], prefix)
         with pytest.raises(ValueError, match=message):
             tf1.load(models[half - units], prefix)
+        with pytest.raises(ValueError, match=message):
+            Pretrained.of(models[units]).fill(models[half - units])
     tf1.load(build(BertModel, "bidi"), str(tmp_path / f"{half}.ckpt"))
 
 

@@ -87,12 +87,14 @@ class Pretrained:
 
         Raises:
             ValueError: a weight of the encoder is not here, a shape is
-                another, or embeddings are factorised.
+                another, embeddings are factorised, or only one side has a
+                BiLSTM below its head.
         """
         here = {name: value.shape for name, value in self.tensors.items()}
         compatibility.check_embedding_size(self.source, here, self.config)
         missing = [name for name in shapes if name not in here]
         compatibility.check_encoder(self.source, missing, sorted(here))
+        compatibility.check_bilstm(self.source, shapes, here)
         for name in shapes.keys() - set(missing):
             compatibility.check_shape(
                 self.source, name, shapes[name], here[name]

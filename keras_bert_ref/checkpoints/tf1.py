@@ -120,7 +120,8 @@ def load(model, prefix: str, optimizer=None) -> LoadReport:
 
 
 def check(model, prefix: str) -> LoadReport:
-    """What `load` would do; raises what it would, but reads no values."""
+    """What `load` would do. Raises what it would, except where values are
+    damaged: it reads none."""
     return _compare(model, prefix)[-1]
 
 
@@ -320,7 +321,7 @@ def check_direction(path: str, config: BertConfig) -> None:
     try:
         prefix = find_prefix(path)
         theirs = _direction(open_reader(prefix))
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, *READ_ERRORS):
         return
     compatibility.check_direction(prefix, config.direction, theirs)
 

@@ -1,5 +1,7 @@
 """The feature-based rows of table 7: which layers, and how they are joined."""
 
+from collections.abc import Iterable
+
 LAST_FOUR = ("weighted_last_four", "concat_last_four")
 ROWS = ("embeddings", "second_to_last", "last", *LAST_FOUR, "weighted_all")
 
@@ -18,6 +20,11 @@ def layers_of(row: str, num_layers: int) -> list[int]:
         "last": [num_layers],
         "weighted_all": list(range(1, num_layers + 1)),
     }.get(row, list(range(num_layers - 3, num_layers + 1)))
+
+
+def layers_of_all(rows: Iterable[str], num_layers: int) -> list[int]:
+    """All layers of some rows, each once."""
+    return sorted({i for row in rows for i in layers_of(row, num_layers)})
 
 
 def is_weighted(row: str) -> bool:

@@ -1,6 +1,5 @@
 """The body of run_ner.py; docs/NER.md tells how to use it."""
 
-import itertools
 import os
 
 from absl import logging
@@ -19,6 +18,7 @@ from keras_bert_ref.ner import (
 )
 from keras_bert_ref.ner.objective import TAGGING
 from keras_bert_ref.training import (
+    distribution,
     fine_tuning,
     report,
     run_record,
@@ -31,14 +31,16 @@ def main(options: Options, _words=()) -> None:
     planned = trials.plan_from_options(options, features=options.features)
     policy = setup.choose_policy(options)
     config = setup.read_config(options)
-    layers = find_layers(options, config)
+    depth = config.num_hidden_layers
+    layers = rows.layers_of_all(options.features, depth)
     tokenizer = setup.read_tokenizer(options, config)
     model_dir = planned[0].options.output_dir
     labels, data = prepare(options, tokenizer, model_dir)
     strategy = setup.choose_devices(options)
     folder = os.path.join(setup.worker_dir(options), vectors.FOLDER)
     if layers:
-        data = prepare_features(options, config, folder, data, layers)
+        is_chief = distribution.is_chief(strategy)
+        data = prepare_features(options, config, folder, data, layers, is_chief)
 
     def build(options: Options):
         if options.features:
@@ -69,7 +71,6 @@ def main(options: Options, _words=()) -> None:
             data[name], folder, name, options.features, depth
         )
 
-    depth = config.num_hidden_layers
     tuning = fine_tuning.FineTuning(
         task="ner",
         labels=labels,
@@ -84,17 +85,14 @@ def main(options: Options, _words=()) -> None:
     fine_tuning.run(tuning, options, planned, strategy, config)
 
 
-def find_layers(options: Options, config) -> list[int]:
-    """All layers that --features asks for; none if it is not set."""
-    depth = config.num_hidden_layers
-    every = (rows.layers_of(row, depth) for row in options.features)
-    return sorted(set(itertools.chain.from_iterable(every)))
-
-
-def prepare_features(options: Options, config, folder, data, layers) -> dict:
+def prepare_features(
+    options: Options, config, folder, data, layers, is_chief: bool
+) -> dict:
     """Runs the encoder where that has not been done; returns the splits as
     words instead of pieces."""
     prefix = tf1.find_prefix(options.init_checkpoint)
+    digests = vectors.digests_of_encoder(prefix, config)
+    vectors.check_trained(options.output_dir, digests)
 
     def load_encoder() -> modeling.BertModel:
         encoder = modeling.BertModel(config)
@@ -103,8 +101,7 @@ def prepare_features(options: Options, config, folder, data, layers) -> dict:
 
     vectors.prepare(
         folder,
-        prefix,
-        config,
+        digests,
         data,
         layers,
         load_encoder,
@@ -112,6 +109,8 @@ def prepare_features(options: Options, config, folder, data, layers) -> dict:
         length_multiple=setup.length_multiple(options),
         skip_padding=setup.skips_padding(options),
     )
+    if is_chief:
+        vectors.keep_encoder(options.output_dir, digests)
     return {
         name: vectors.word_split(
             split, os.path.join(folder, f"{name}.tf_record")

@@ -31,14 +31,20 @@ from keras_bert_ref.records import batches
 from keras_bert_ref.training import loop, state
 
 FOLDER = "features"
-# Beside the folder: what was trained on features outlives them.
-DIGESTS_FILE = "features.json"
+# In that folder: what its arrays were made of.
+DIGESTS_FILE = "digests.json"
+# In output_dir, since what was trained on features outlives them: the encoder.
+ENCODER_FILE = "features.json"
+# What is wrong if a digest is another.
+CAUSES = {
+    "checkpoint": "by another checkpoint than --init_checkpoint",
+    "config": "with another --bert_config_file",
+}
 
 
 def prepare(
     folder: str,
-    checkpoint: str,
-    config: BertConfig,
+    encoder_digests: dict[str, str],
     splits: dict[str, PreparedSplit],
     layers: Sequence[int],
     load_encoder,
@@ -48,27 +54,23 @@ def prepare(
 
     Args:
         folder: on a local disk.
-        checkpoint: prefix of the encoder's.
-        config: the encoder's.
+        encoder_digests: see `digests_of_encoder`.
         layers: those that are asked for; others are not kept.
         load_encoder: makes the BertModel, if it is needed.
         **kwargs: see `_compute`.
 
     Raises:
         ValueError: what is there was made by another checkpoint, or of other
-            data or windows; or something was trained on such features.
+            data or windows.
     """
     if "://" in folder:
         raise ValueError(
             f"Features are kept on a local disk, but --output_dir is {folder}; "
             "choose another."
         )
-    digests = {
-        "checkpoint": digest_of_checkpoint(checkpoint),
-        "config": digest_of_config(config),
-    }
-    digests |= {name: digest_of_windows(s) for name, s in splits.items()}
-    path = os.path.join(os.path.dirname(folder), DIGESTS_FILE)
+    digests = {name: digest_of_windows(s) for name, s in splits.items()}
+    digests = {**encoder_digests, **digests}
+    path = os.path.join(folder, DIGESTS_FILE)
     before = files.read_json(path) if files.exists(path) else {}
     _check_digests(folder, before, digests)
     encoder = None
@@ -84,8 +86,35 @@ def prepare(
             _compute(encoder, split, missing, paths, **kwargs)
 
 
+def check_trained(output_dir: str, encoder_digests: dict[str, str]) -> None:
+    """Raises if something was trained here on features of another encoder."""
+    path = os.path.join(output_dir, ENCODER_FILE)
+    pattern = os.path.join(glob.escape(output_dir), f"{FOLDER}_*", "**")
+    trained = os.path.join(pattern, "*.index")
+    if not files.exists(path) or not glob.glob(trained, recursive=True):
+        return
+    before = files.read_json(path)
+    for name, digest in encoder_digests.items():
+        if before.get(name) != digest:
+            raise ValueError(
+                f"What was trained in {output_dir} reads features that were "
+                f"made {CAUSES[name]}; use another --output_dir."
+            )
+
+
 def _path(folder: str, name: str, layer: int | str) -> str:
     return os.path.join(folder, f"{name}.layer_{layer}.npy")
+
+
+def keep_encoder(output_dir: str, encoder_digests: dict[str, str]) -> None:
+    files.replace_json(os.path.join(output_dir, ENCODER_FILE), encoder_digests)
+
+
+def digests_of_encoder(prefix: str, config: BertConfig) -> dict[str, str]:
+    return {
+        "checkpoint": digest_of_checkpoint(prefix),
+        "config": digest_of_config(config),
+    }
 
 
 def digest_of_checkpoint(prefix: str) -> str:
@@ -114,36 +143,24 @@ def digest_of_windows(split: PreparedSplit) -> str:
 
 
 def _check_digests(folder: str, before: dict, digests: dict[str, str]) -> None:
-    """Compares what features were made of with what they would be made of.
+    """Compares what arrays were made of with what they would be made of.
 
     Args:
         before: the digests of what is there; empty if nothing is known.
-        digests: of checkpoint and config, and of each split.
+        digests: of the encoder, and of each split.
     """
-    here = glob.escape(folder)
-    is_trained = bool(
-        glob.glob(os.path.join(f"{here}_*", "**", "*.index"), recursive=True)
-    )
-    causes = {
-        "checkpoint": "by another checkpoint than --init_checkpoint",
-        "config": "with another --bert_config_file",
-    }
     for name, digest in digests.items():
-        of_all = name in causes
-        is_made = bool(glob.glob(_path(here, "*" if of_all else name, "*")))
-        # What was trained can be evaluated on other data.
-        is_used = is_made or (is_trained and of_all)
-        if not is_used or before.get(name) == digest:
+        part = "*" if name in CAUSES else name
+        is_made = glob.glob(_path(glob.escape(folder), part, "*"))
+        if not is_made or before.get(name) == digest:
             continue
         cause = f"of other data, words or windows than {name} has now"
-        cause = causes.get(name, cause)
+        cause = CAUSES.get(name, cause)
         if name not in before:
             cause = f"of something that no {DIGESTS_FILE} tells"
-        advice = "use another --output_dir"
-        if not (is_trained and of_all):
-            advice += ", or remove that folder to have them made again"
         raise ValueError(
-            f"The features in {folder} were made {cause}; {advice}."
+            f"The features in {folder} were made {cause}; use another "
+            "--output_dir, or remove that folder to have them made again."
         )
 
 

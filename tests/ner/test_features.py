@@ -101,7 +101,7 @@ def test_command(run_ner, arguments, tmp_path, folder):
         return f"--bert_config_file={path}"
 
     # What was refused leaves nothing that the right command stumbles over.
-    with pytest.raises(ValueError, match="one encoder, .*ltr.rtl has two"):
+    with pytest.raises(ValueError, match="=bidi, but the config .* has ltr"):
         runners.run(
             *(run_ner, *arguments, *both, "--features=embeddings"),
             other_config(directionality="ltr+rtl"),
@@ -146,7 +146,7 @@ def test_command(run_ner, arguments, tmp_path, folder):
     # What was trained is not taken for a model of other features, also where
     # these are gone.
     shutil.rmtree(out / "features")
-    message = "by another checkpoint than --init.*use another --output_dir.$"
+    message = "trained in .* by another checkpoint .*use another --output_dir.$"
     for actions in (both, ["--do_eval"]):
         with pytest.raises(ValueError, match=message):
             runners.run(
@@ -155,9 +155,25 @@ def test_command(run_ner, arguments, tmp_path, folder):
     assert not (out / "features").exists()
     runners.run(run_ner, *arguments, "--do_eval", "--features=embeddings")
     assert kept_layers(out) == [0]
-    (out / vectors.DIGESTS_FILE).unlink()
-    with pytest.raises(ValueError, match="that no features.json tells; use an"):
+    (out / "features" / vectors.DIGESTS_FILE).unlink()
+    with pytest.raises(ValueError, match="that no digests.json tells; use an"):
         runners.run(run_ner, *arguments, "--do_eval", "--features=embeddings")
+
+
+def test_trained_elsewhere(tmp_path):
+    """What was trained is known in output_dir, whoever made the features:
+    several workers have folders of their own."""
+    one, two = ({"checkpoint": x, "config": "c"} for x in ("one", "two"))
+    vectors.check_trained(str(tmp_path), one)
+    vectors.keep_encoder(str(tmp_path), two)
+    vectors.check_trained(str(tmp_path), one)  # nothing was trained on them
+    vectors.keep_encoder(str(tmp_path), one)
+    trial = tmp_path / "features_last" / "trial_1"
+    trial.mkdir(parents=True)
+    (trial / "model.ckpt-8.index").touch()
+    vectors.check_trained(str(tmp_path), one)
+    with pytest.raises(ValueError, match="trained in .* by another checkpoint"):
+        vectors.check_trained(str(tmp_path), two)
 
 
 def test_room_is_taken_at_once(tmp_path):
@@ -222,4 +238,4 @@ def test_remote_folders(tmp_path):
     with pytest.raises(
         ValueError, match="local disk, but --output_dir is gs://"
     ):
-        vectors.prepare("gs://x", "model.ckpt", None, {}, [1], None)
+        vectors.prepare("gs://x", {}, {}, [1], None)
