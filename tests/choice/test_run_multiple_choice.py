@@ -6,11 +6,10 @@ import re
 import numpy as np
 import pytest
 
-from helpers import configs, model_folders, runners, xla
+from helpers import configs, model_folders, runners
 from keras_bert_ref import heads
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.training import evaluations, run_record
-from keras_bert_ref.training.objective import CLASSIFICATION
 
 LENGTH = 16
 
@@ -57,16 +56,6 @@ def test_weights_are_a_classifiers(tmp_path):
     )
     again = heads.BertMultipleChoice.from_config(model.get_config())
     assert again.num_labels == 1
-
-
-def test_xla_takes_the_same_step():
-    def make():
-        model = heads.BertMultipleChoice(configs.tiny(**configs.NO_DROPOUT))
-        model.build()
-        model.dropout.rate = 0.0
-        return model
-
-    xla.check_step(make, CLASSIFICATION, make_batch())
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,11 @@ import re
 import numpy as np
 import pytest
 
-from helpers import configs, model_folders, ner_files, runners, xla
-from keras_bert_ref import heads, modeling
+from helpers import model_folders, ner_files, runners
+from keras_bert_ref import modeling
 from keras_bert_ref.checkpoints import tf1
 from keras_bert_ref.config import BertConfig
 from keras_bert_ref.ner import files, metrics, predictions
-from keras_bert_ref.ner.objective import TAGGING
 from keras_bert_ref.training import evaluations, run_record, state
 
 LENGTH = 16
@@ -273,25 +272,3 @@ def test_documents_that_nothing_marks(run_ner, arguments, tmp_path, caplog):
         *("--train_batch_size=1", "--num_train_epochs=1"),
     )
     assert "has no -DOCSTART- line: all of it is taken for one" in caplog.text
-
-
-def test_xla_takes_the_same_step():
-    rng = np.random.default_rng(0)
-    mask = np.ones((3, 8), np.int32)
-    mask[0, 5:] = 0
-
-    def make():
-        config = configs.tiny(**configs.NO_DROPOUT)
-        model = heads.BertTagger(config, num_labels=5)
-        model.build()
-        model.dropout.rate = 0.0
-        return model
-
-    batch = {
-        "input_ids": rng.integers(0, 50, (3, 8)).astype(np.int32),
-        "input_mask": mask,
-        "segment_ids": np.zeros_like(mask),
-        "tag_ids": rng.integers(0, 5, (3, 8)).astype(np.int32),
-        "tag_mask": mask * rng.integers(0, 2, (3, 8)).astype(np.int32),
-    }
-    xla.check_step(make, TAGGING, batch)

@@ -95,7 +95,7 @@ CASES = {
         TEXT
         | {
             "tag_ids": RNG.integers(0, 3, (ROWS, LENGTH)),
-            "tag_mask": TEXT["input_mask"],
+            "tag_mask": TEXT["input_mask"] * RNG.integers(0, 2, (ROWS, LENGTH)),
         },
         "bidi",
     ),
