@@ -118,11 +118,11 @@ has it on the left-to-right model only.
 
 The maskings are compared at a learning rate of 3e-4. At the 1e-3 of all others
 only 80/10/10 gets beyond the frequencies of words within these steps (without
-NSP at about step 2,700); 100/0/0 and 0/0/100 ended at perplexities of 701 and 726, below
-random weights in both tasks, and 100/0/0 was no further after 7,500 steps of
-12,000. (Lines that begin with `1e-3` in the results' file.) In fine-tuning for
-NER, also at 1e-3, two of three trainings of random weights with a BiLSTM found
-next to no names.
+NSP at about step 2,700); 100/0/0 and 0/0/100 ended at perplexities of 701 and
+726, below random weights in both tasks, and 100/0/0 was no further after 7,500
+steps of 12,000. (Lines that begin with `1e-3` in the results' file.) In
+fine-tuning for NER, also at 1e-3, two of three trainings of random weights with
+a BiLSTM found next to no names.
 
 ## By the number of steps (figure 5)
 
