@@ -74,6 +74,7 @@ MINUTES ?= 10
 test-chaos: $(VENV)/ready
 	KERAS_BERT_FUZZ_TRIALS=150 KERAS_BERT_FUZZ_STRINGS=1000000 \
 		$(BIN)/python -m pytest -q tests/test_fuzz.py tests/chaos
+	$(BIN)/python -m pytest -q -m exhaustive -k killed tests/classifier tests/squad
 	$(BIN)/python tests/chaos/campaign.py --minutes=$(MINUTES)
 
 .venv-tf219/ready: setup.cfg pyproject.toml requirements/constraints-tf219.txt

@@ -657,7 +657,7 @@ def test_tfds_leaves_the_choice_of_devices(arguments, tmp_path):
     assert results["global_step"] == 3
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive  # make test-chaos
 def test_killed_trials_resume(arguments, tmp_path):
     """Killed in its second trial, a comparison ends like an undisturbed one:
     to the bit, and without doing the first trial again."""
