@@ -462,7 +462,7 @@ def test_one_direction_with_a_bilstm(
     kept = tf1.read(state.latest(f"{tmp_path}/out"))
     assert kept["output_weights"].shape == (2, 10)
     assert kept[tf1.DIRECTION] == 1
-    with pytest.raises(ValueError, match="output_weights has the shape"):
+    with pytest.raises(ValueError, match="on a BiLSTM, .*set --bilstm_units=5"):
         runners.run(run_classifier, *flags)
 
 
