@@ -10,13 +10,14 @@ TWO_AT_A_TIME = -n 2 --dist loadfile
 # TensorFlow's start-up notes about GPUs that are not there.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test test-fast test-chaos lint format test-tf219 test-peers test-beam test-pages \
+.PHONY: help demo test test-fast test-long test-chaos lint format test-tf219 test-peers test-beam test-pages \
 	test-graph-tokenizer test-course wheels clean
 
 help:
 	@echo "make demo        set up, then the whole life of a small BERT"
 	@echo "make test        set up, then lint, format check and all tests"
 	@echo "make test-fast   what tells most, in under two minutes"
+	@echo "make test-long   what make test leaves out, in minutes"
 	@echo "make test-tf219  the tests on TensorFlow 2.19.1"
 	@echo "make test-peers  comparison with PyTorch and Hugging Face"
 	@echo "make test-chaos  kills, full disks, damaged files; MINUTES=10"
@@ -42,12 +43,16 @@ demo: $(VENV)/ready
 
 test: $(VENV)/ready lint wheels
 	$(BIN)/python -m pytest $(TWO_AT_A_TIME) \
-		-m "not peers and not beam and not exhaustive"
+		-m "not peers and not beam and not exhaustive and not long"
 
 # Without what takes over five seconds a test; the goldens are in.
 test-fast: $(VENV)/ready
 	$(BIN)/python -m pytest $(TWO_AT_A_TIME) \
-		-m "not slow and not peers and not beam and not exhaustive"
+		-m "not slow and not peers and not beam and not exhaustive and not long"
+
+# What `make test` leaves out, to stay within its minutes.
+test-long: $(VENV)/ready wheels
+	$(BIN)/python -m pytest $(TWO_AT_A_TIME) -m long
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
@@ -74,7 +79,6 @@ MINUTES ?= 10
 test-chaos: $(VENV)/ready
 	KERAS_BERT_FUZZ_TRIALS=150 KERAS_BERT_FUZZ_STRINGS=1000000 \
 		$(BIN)/python -m pytest -q tests/test_fuzz.py tests/chaos
-	$(BIN)/python -m pytest -q -m exhaustive -k killed tests/classifier tests/squad
 	$(BIN)/python tests/chaos/campaign.py --minutes=$(MINUTES)
 
 .venv-tf219/ready: setup.cfg pyproject.toml requirements/constraints-tf219.txt

@@ -128,8 +128,21 @@ SUBMITTED = {
 }
 
 
+# Their files, labels and metrics are like those of others.
+LIKE_OTHERS = ("MNLI-mm", "QNLI", "QQP", "RTE", "WNLI")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [n for n in glue_files.LAYOUTS if n != "AX"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name, marks=[pytest.mark.long] if name in LIKE_OTHERS else []
+        )
+        for name in glue_files.LAYOUTS
+        if name != "AX"
+    ],
+)
 def test_every_task(run_classifier, arguments, tmp_path, model_dir, name):
     """Two steps, evaluation and prediction; the numbers are the model's."""
     runners.run(
@@ -602,7 +615,7 @@ def test_half_precision(run_classifier, arguments, tmp_path, name):
     assert max(map(len, cells)) > len("0.12345")
 
 
-@pytest.mark.slow
+@pytest.mark.long  # pre-training has such a test, too
 def test_two_workers(arguments, tmp_path):
     """They train together; the first one evaluates and predicts."""
     hosts = ",".join(runners.free_addresses(2))
@@ -636,7 +649,7 @@ def test_two_workers(arguments, tmp_path):
     assert "published, test: Base" in report and '["Second text", ' in report
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_tfds_leaves_the_choice_of_devices(arguments, tmp_path):
     """Data sets are read before TensorFlow starts here."""
     data_dir = glue_files.write(tmp_path, "MRPC")
@@ -657,7 +670,7 @@ def test_tfds_leaves_the_choice_of_devices(arguments, tmp_path):
     assert results["global_step"] == 3
 
 
-@pytest.mark.exhaustive  # make test-chaos
+@pytest.mark.long
 def test_killed_trials_resume(arguments, tmp_path):
     """Killed in its second trial, a comparison ends like an undisturbed one:
     to the bit, and without doing the first trial again."""

@@ -137,7 +137,7 @@ def test_stop_beyond_the_schedule(run):
         run("out", "--stop_at_step=7")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_phases_killed_in_each(tmp_path):
     """One schedule over two inputs; killed in both phases and resumed, the
     last checkpoint is the same to the bit as undisturbed."""

@@ -489,7 +489,7 @@ def start(folder, name) -> subprocess.Popen:
     )
 
 
-@pytest.mark.exhaustive  # make test-chaos
+@pytest.mark.long
 def test_killed_run_ends_like_an_undisturbed_one(folder):
     undisturbed, killed = start(folder, "a"), start(folder, "b")
     processes = [undisturbed, killed]
