@@ -564,7 +564,9 @@ def prepare_tfds(folder, articles, is_v2: bool) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_v2", [False, True])
+@pytest.mark.parametrize(
+    "is_v2", [pytest.param(False, marks=pytest.mark.long), True]
+)
 def test_tfds(tmp_path, is_v2):
     articles = make_data(is_v2, "dev")
     prepare_tfds(tmp_path, articles, is_v2)

@@ -410,7 +410,7 @@ def test_draws_differ_between_steps_replicas_and_parts(logical_cpus):
     assert sorted(draws) == list(range(12))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_replicas_draw_differently(logical_cpus):
     """Both see the same example: only dropout tells them apart."""
     batch = {k: np.repeat(v[:1], 2, axis=0) for k, v in BATCHES[0].items()}
