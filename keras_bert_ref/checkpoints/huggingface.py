@@ -137,8 +137,7 @@ def read(folder: str) -> Pretrained:
     )
     pretrained.leave_out("tensors", {n for n in names if names[n] is None})
     pretrained.check_finite()
-    if "output_weights" in tensors:
-        pretrained.record = record
+    pretrained.record = record
     pretrained.vocabulary = read_vocabulary(folder, VOCAB_FILE)
     if files.exists(folder, TOKENIZER_FILE):
         tokenizer = files.read_json(folder, TOKENIZER_FILE)

@@ -132,12 +132,16 @@ def _read_tag(
     try:
         check_tag(tag, where)
     except ValueError as error:
-        if needs_tags:
-            raise
-        logging.warning("Predictions are not scored: %s", error)
+        _raise_or_warn(error, needs_tags)
         return False
     sentence.tags.append(tag)
     return True
+
+
+def _raise_or_warn(error: ValueError, needs_tags: bool) -> None:
+    if needs_tags:
+        raise error
+    logging.warning("Predictions are not scored: %s", error)
 
 
 def split_columns(line: str) -> list[str]:
@@ -176,9 +180,7 @@ def check_labels(
     try:
         _check_labels(data, labels)
     except ValueError as error:
-        if needs_tags:
-            raise
-        logging.warning("Predictions are not scored: %s", error)
+        _raise_or_warn(error, needs_tags)
         return data.without_tags()
     return data
 
